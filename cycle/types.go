@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cycle is the loop: poll, profile, group, learn, decide, plan, apply,
+// record. Once is the only scheduler there is: the daemon, a dry run, a
+// simulation and a back-test all call it, with other collaborators.
+package cycle
+
+import (
+	"context"
+	"time"
+
+	"rifling/agent"
+	"rifling/policy"
+	"rifling/profile"
+	"rifling/slurm"
+)
+
+// Cluster is what the loop needs of Slurm: slurm/rest in production, a
+// simulated cluster elsewhere.
+type Cluster interface {
+	// Snapshot returns the cluster as it is. It never returns an empty queue
+	// for an answer that said "no change".
+	Snapshot(ctx context.Context) (*slurm.Snapshot, error)
+	// Job reads one job afresh.
+	Job(ctx context.Context, id slurm.JobID) (slurm.Job, error)
+	// Update writes. Errors wrap the sentinels of package slurm.
+	Update(ctx context.Context, u slurm.Update) error
+}
+
+// Telemetry hands over the counters that came in since the last call.
+type Telemetry interface {
+	Drain() []profile.Sample
+}
+
+// Record is what a cycle leaves in the history before its first write.
+type Record struct {
+	At       time.Time // Snapshot.TakenAt
+	Mode     string    // "observe" or "steer"
+	Seed     uint64
+	Jobs     []slurm.Job // GPU jobs of managed partitions, pending, running and just ended
+	Profiles map[slurm.JobID]profile.Profile
+	Samples  []profile.Sample
+	Plan     policy.Plan
+	Changes  []policy.Change
+	Forget   []slurm.JobID // owner records of jobs that are gone from Slurm
+	GPUs     int           // of usable managed nodes
+	GPUsUsed int
+	ANPR     float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
+	ANPRGPUs int     // GPUs behind ANPR
+	Odd      map[string]int
+}
+
+// Recorder keeps the history. Begin is one transaction and happens before the
+// first write to Slurm.
+type Recorder interface {
+	Owners(ctx context.Context) ([]policy.Owner, error)
+	Begin(ctx context.Context, r Record) (cycle int64, err error)
+	End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error
+	SaveEpisodes(ctx context.Context, eps []policy.Episode) error
+	SaveGroups(ctx context.Context, at time.Time, groups []profile.Group) error
+	SaveTable(ctx context.Context, at time.Time, entries []agent.Entry) error
+	// SaveState keeps a named blob (the profile book, epsilon, heads), LoadState
+	// returns nil when there is none.
+	SaveState(ctx context.Context, name string, blob []byte) error
+	LoadState(ctx context.Context, name string) ([]byte, error)
+	LoadTable(ctx context.Context) ([]agent.Entry, error)
+}
