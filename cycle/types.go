@@ -9,7 +9,6 @@ import (
 	"context"
 	"time"
 
-	"rifling/agent"
 	"rifling/policy"
 	"rifling/profile"
 	"rifling/slurm"
@@ -58,10 +57,10 @@ type Recorder interface {
 	End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error
 	SaveEpisodes(ctx context.Context, eps []policy.Episode) error
 	SaveGroups(ctx context.Context, at time.Time, groups []profile.Group) error
-	SaveTable(ctx context.Context, at time.Time, entries []agent.Entry) error
+	SaveTable(ctx context.Context, at time.Time, entries []policy.QEntry) error
 	// SaveState keeps a named blob (the profile book, epsilon, heads), LoadState
 	// returns nil when there is none.
 	SaveState(ctx context.Context, name string, blob []byte) error
 	LoadState(ctx context.Context, name string) ([]byte, error)
-	LoadTable(ctx context.Context) ([]agent.Entry, error)
+	LoadTable(ctx context.Context) ([]policy.QEntry, error)
 }

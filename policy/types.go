@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"rifling/agent"
 	"rifling/profile"
 	"rifling/slurm"
 )
@@ -190,3 +191,7 @@ type Episode struct {
 	Reward         float64
 	Learned        bool
 }
+
+// QEntry is one cell of a learner's table, named here so that the loop and its
+// recorder need not know the agent.
+type QEntry = agent.Entry
