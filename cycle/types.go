@@ -31,29 +31,11 @@ type Telemetry interface {
 	Drain() []profile.Sample
 }
 
-// Record is what a cycle leaves in the history before its first write.
-type Record struct {
-	At       time.Time // Snapshot.TakenAt
-	Mode     string    // "observe" or "steer"
-	Seed     uint64
-	Jobs     []slurm.Job // GPU jobs of managed partitions, pending, running and just ended
-	Profiles map[slurm.JobID]profile.Profile
-	Samples  []profile.Sample
-	Plan     policy.Plan
-	Changes  []policy.Change
-	Forget   []slurm.JobID // owner records of jobs that are gone from Slurm
-	GPUs     int           // of usable managed nodes
-	GPUsUsed int
-	ANPR     float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
-	ANPRGPUs int     // GPUs behind ANPR
-	Odd      map[string]int
-}
-
 // Recorder keeps the history. Begin is one transaction and happens before the
 // first write to Slurm.
 type Recorder interface {
 	Owners(ctx context.Context) ([]policy.Owner, error)
-	Begin(ctx context.Context, r Record) (cycle int64, err error)
+	Begin(ctx context.Context, r policy.Record) (cycle int64, err error)
 	End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error
 	SaveEpisodes(ctx context.Context, eps []policy.Episode) error
 	SaveGroups(ctx context.Context, at time.Time, groups []profile.Group) error

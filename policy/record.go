@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"time"
+
+	"rifling/profile"
+	"rifling/slurm"
+)
+
+// Record is what a cycle leaves in the history before its first write.
+type Record struct {
+	At       time.Time // Snapshot.TakenAt
+	Mode     string    // "observe" or "steer"
+	Seed     uint64
+	Jobs     []slurm.Job // GPU jobs of managed partitions, pending, running and just ended
+	Profiles map[slurm.JobID]profile.Profile
+	Samples  []profile.Sample
+	Plan     Plan
+	Changes  []Change
+	Forget   []slurm.JobID // owner records of jobs that are gone from Slurm
+	GPUs     int           // of usable managed nodes
+	GPUsUsed int
+	ANPR     float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
+	ANPRGPUs int     // GPUs behind ANPR
+	Odd      map[string]int
+}
