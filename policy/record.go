@@ -20,6 +20,7 @@ type Record struct {
 	Plan     Plan
 	Changes  []Change
 	Forget   []slurm.JobID // owner records of jobs that are gone from Slurm
+	Renew    []Owner       // owner records whose life is prolonged without a write to Slurm
 	GPUs     int           // of usable managed nodes
 	GPUsUsed int
 	ANPR     float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
