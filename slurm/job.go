@@ -62,6 +62,9 @@ type Job struct {
 	CPUs     int
 	Request  GPURequest
 
+	MemPerNodeMB int64 // --mem, MiB; 0 when not asked for
+	MemPerCPUMB  int64 // --mem-per-cpu, MiB; 0 when not asked for
+
 	Nodes    []string       // nodes of a started job
 	NodeGPUs map[string]int // GPUs by node of a started job; nil when Slurm does not say
 }
