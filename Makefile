@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every target first brings the tools that it needs (contrib/setup.sh).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check e2e lab lab-down bench fuzz release clean
+
+# Tools that setup.sh brought come first. Go's own settings are stated here, so
+# that those of the machine do not change what is built.
+export PATH := $(CURDIR)/.tools/go/bin:$(CURDIR)/.tools/bin:$(PATH)
+export GOFLAGS := -mod=readonly -buildvcs=false
+export GOTOOLCHAIN := local
+unexport GOROOT GOARCH GOOS
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+PROGRAMS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
+STUB := $(wildcard contrib/nvmlstub/*.c)
+
+# What the lab and the tests on it are told.
+SLURM ?= 22.05
+NODES ?= 8
+GPUS ?= 8
+SPEED ?= 1
+LAB ?= $(SLURM)
+FUZZTIME ?= 20s
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## bring the tools (apt-get as root, .tools/ otherwise); quick when all is there
+	@contrib/setup.sh build
+
+build: setup ## build the programs, the demo and the emulated GPU stack into bin/
+	@mkdir -p bin
+	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS) -extldflags "-Wl,-z,lazy"' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./contrib/emujob
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./contrib/demo
+	gcc -shared -fPIC -O2 -Wall -Wextra -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 $(STUB)
+
+demo: build ## rifling beside a real Slurm with emulated GPUs on this machine (root)
+	@bin/demo
+
+test: build ## unit tests, then the tests on the three real Slurm releases (those need root)
+	@contrib/test.sh
+
+check: ## format, vet, lint, import map, go.mod, generated files, scripts, units
+	@contrib/setup.sh build check
+	@contrib/check.sh
+
+e2e: build ## the tests on one real Slurm; SLURM=22.05 | 24.11 | 26.05
+	@SLURM=$(SLURM) contrib/e2e.sh
+
+lab: build ## bring up a real Slurm with emulated GPUs; SLURM= NODES= GPUS= SPEED= LAB=
+	@SLURM=$(SLURM) NODES=$(NODES) GPUS=$(GPUS) SPEED=$(SPEED) LAB=$(LAB) contrib/lab/lab.sh up
+
+lab-down: ## stop and remove that lab; SLURM= LAB=
+	@SLURM=$(SLURM) LAB=$(LAB) contrib/lab/lab.sh down
+
+bench: setup ## run the benchmarks; ONLY=name for one of them
+	go run ./contrib/bench $(if $(ONLY),-only $(ONLY))
+
+fuzz: setup ## every fuzz test for FUZZTIME=20s
+	@contrib/fuzz.sh $(FUZZTIME)
+
+release: build ## tarball, deb and rpm with checksums into dist/
+	@contrib/setup.sh release
+	@VERSION=$(VERSION) contrib/packaging/build.sh
+
+clean: ## remove what was built, but not the tools
+	rm -rf bin dist
