@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/mattn/go-sqlite3"
+
+	"rifling/slurm"
+)
+
+// The schema, one file a step. A file that was released is never changed.
+//
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migration is one numbered step of the schema.
+type migration struct {
+	version int
+	name    string
+	sql     string
+}
+
+// migrations returns the steps in order: 0001_..., 0002_..., without a gap.
+func migrations() ([]migration, error) {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var out []migration
+	for i, name := range names {
+		base := strings.TrimPrefix(name, "migrations/")
+		number, _, _ := strings.Cut(base, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s: want number %04d", base, i+1)
+		}
+		body, err := migrationFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, migration{version: version, name: base, sql: string(body)})
+	}
+	return out, nil
+}
+
+// SchemaVersion returns the schema's number that this program writes.
+func SchemaVersion() int {
+	all, err := migrations()
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	return len(all)
+}
+
+// migrate runs the steps that the file has not seen, each in a transaction of
+// its own, so that a crash leaves a whole step or none.
+func (s *Store) migrate(ctx context.Context) error {
+	all, err := migrations()
+	if err != nil {
+		return err
+	}
+	const create = `CREATE TABLE IF NOT EXISTS migrations (
+		version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`
+	if err := s.refuseForeign(ctx); err != nil {
+		return err
+	}
+	if _, err := s.db.ExecContext(ctx, create); err != nil {
+		return explain(s.path, "prepare", err)
+	}
+	have, err := s.version(ctx)
+	if err != nil {
+		return explain(s.path, "read the schema of", err)
+	}
+	if have > len(all) {
+		return s.newer(have)
+	}
+	for _, m := range all[have:] {
+		if err := s.step(ctx, m); err != nil {
+			return explain(s.path, "bring up to date ("+m.name+")", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) step(ctx context.Context, m migration) error {
+	tx, err := s.db.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if _, err := tx.ExecContext(ctx, m.sql); err != nil {
+		return err
+	}
+	const note = `INSERT INTO migrations (version, name, applied_at) VALUES (?, ?, ?)`
+	if _, err := tx.ExecContext(ctx, note, m.version, m.name, s.now().Unix()); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// refuseForeign keeps rifling's tables out of another program's database.
+func (s *Store) refuseForeign(ctx context.Context) error {
+	var tables, ours int
+	const q = `SELECT count(*), coalesce(sum(name = 'migrations'), 0) FROM sqlite_master WHERE type = 'table'`
+	if err := s.db.QueryRowContext(ctx, q).Scan(&tables, &ours); err != nil {
+		return explain(s.path, "read", err)
+	}
+	if tables > 0 && ours == 0 {
+		return s.foreign()
+	}
+	return nil
+}
+
+// checkSchema tells whether the queries of this program fit the file.
+func (s *Store) checkSchema(ctx context.Context) error {
+	have, err := s.version(ctx)
+	var se sqlite3.Error
+	switch {
+	case errors.As(err, &se) && se.Code == sqlite3.ErrError: // no such table
+		if s.empty(ctx) {
+			return slurm.WithHint(fmt.Errorf("%s: %w", s.path, ErrMissing), "riflingd fills it in its first cycle: see `systemctl status riflingd`")
+		}
+		return s.foreign()
+	case err != nil:
+		return explain(s.path, "read the schema of", err)
+	case have > SchemaVersion():
+		return s.newer(have)
+	case have < SchemaVersion():
+		return slurm.WithHint(fmt.Errorf("%s: %w: %d, this program knows %d", s.path, ErrOlder, have, SchemaVersion()),
+			"restart riflingd of the same version as this program: it brings the file up to date")
+	}
+	return nil
+}
+
+func (s *Store) version(ctx context.Context) (int, error) {
+	var v int
+	err := s.db.GetContext(ctx, &v, `SELECT coalesce(max(version), 0) FROM migrations`)
+	return v, err
+}
+
+func (s *Store) empty(ctx context.Context) bool {
+	var n int
+	err := s.db.GetContext(ctx, &n, `SELECT count(*) FROM sqlite_master`)
+	return err == nil && n == 0
+}
+
+func (s *Store) newer(have int) error {
+	return slurm.WithHint(fmt.Errorf("%s: %w: %d, this program knows %d", s.path, ErrNewer, have, SchemaVersion()),
+		"use the programs of the newer release; a schema is never taken back")
+}
+
+func (s *Store) foreign() error {
+	return slurm.WithHint(fmt.Errorf("%s: %w", s.path, ErrNotDatabase),
+		"it is an SQLite file of another program: check the path database in the configuration")
+}

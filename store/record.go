@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"rifling/policy"
+	"rifling/profile"
+)
+
+// modeSteer is the mode in which changes are written to Slurm.
+const modeSteer = "steer"
+
+// Begin keeps a cycle before its first write to Slurm, in one transaction: the
+// jobs as they are, the samples, the plan, the changes that are about to be
+// written with their owner records, and which owner records to drop. It
+// returns the cycle's number.
+//
+// In observe mode nothing will be written, so owner records stay as they are.
+func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
+	var cycle int64
+	err := s.inTx(ctx, "record a cycle in", func(tx *sqlx.Tx) error {
+		var err error
+		if cycle, err = s.insertCycle(ctx, tx, r); err != nil {
+			return err
+		}
+		for _, part := range []func() error{
+			func() error { return upsertJobs(ctx, tx, r) },
+			func() error { return s.insertSamples(ctx, tx, r.Samples) },
+			func() error { return saveDecisions(ctx, tx, cycle, r) },
+			func() error { return insertChanges(ctx, tx, cycle, r.At, r.Changes) },
+			func() error { return deleteOwners(ctx, tx, r.Forget) },
+			func() error {
+				if r.Mode != modeSteer {
+					return nil
+				}
+				return upsertOwners(ctx, tx, ownersOf(r.Changes))
+			},
+		} {
+			if err := part(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return cycle, nil
+}
+
+// End keeps how a cycle's changes ended and how long the cycle took. A change
+// without a result keeps an empty outcome: its end is not known.
+func (s *Store) End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error {
+	return s.inTx(ctx, "record the results of a cycle in", func(tx *sqlx.Tx) error {
+		for _, r := range results {
+			if err := endChange(ctx, tx, cycle, r); err != nil {
+				return err
+			}
+		}
+		const q = `UPDATE cycles SET ended_at = ?, took_ms = ? WHERE id = ?`
+		_, err := tx.ExecContext(ctx, q, epoch(s.now()), took.Milliseconds(), cycle)
+		return err
+	})
+}
+
+func (s *Store) insertCycle(ctx context.Context, tx *sqlx.Tx, r policy.Record) (int64, error) {
+	var pending, pendingGPUs, running int
+	for i := range r.Jobs {
+		switch j := &r.Jobs[i]; {
+		case j.Pending():
+			pending++
+			pendingGPUs += j.Total()
+		case j.Running():
+			running++
+		}
+	}
+	odd := r.Odd
+	if odd == nil {
+		odd = map[string]int{}
+	}
+	const q = `INSERT INTO cycles (at, begun_at, mode, policy, seed, pending, pending_gpus, running,
+		gpus, gpus_used, anpr, anpr_gpus, odd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	res, err := tx.ExecContext(ctx, q, epoch(r.At), epoch(s.now()), r.Mode, r.Plan.Policy, int64(r.Seed),
+		pending, pendingGPUs, running, r.GPUs, r.GPUsUsed, r.ANPR, r.ANPRGPUs, toJSON(odd))
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+// insertSamples adds samples and drops the oldest above the bound. Row ids
+// only grow, so the bound is one range of the key.
+func (s *Store) insertSamples(ctx context.Context, tx *sqlx.Tx, samples []profile.Sample) error {
+	const q = `INSERT INTO samples (job_id, node, at, interval_ms, gpus, compute, source,
+		nvlink_rate, pcie_rate, net_rate, nvlink_speed, pcie_speed, net_speed, net_shared)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	err := each(ctx, tx, q, samples, func(p profile.Sample) []any {
+		return []any{p.JobID, p.Node, epoch(p.At), p.Interval.Milliseconds(), p.GPUs, p.Compute, p.Source,
+			p.NVLinkRate, p.PCIeRate, p.NetRate, p.NVLinkSpeed, p.PCIeSpeed, p.NetSpeed, p.NetShared}
+	})
+	if err != nil || len(samples) == 0 {
+		return err
+	}
+	const trim = `DELETE FROM samples WHERE id <= (SELECT max(id) FROM samples) - ?`
+	_, err = tx.ExecContext(ctx, trim, s.maxSamples)
+	return err
+}
