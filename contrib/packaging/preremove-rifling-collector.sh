@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Before rifling-collector is removed (deb: remove, rpm: 0), not before an upgrade.
+set -e
+
+case ${1:-} in
+remove | 0) ;;
+*) exit 0 ;;
+esac
+if [ -d /run/systemd/system ]; then
+	systemctl disable --now rifling-collector.service 2>/dev/null || true
+fi
