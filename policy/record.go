@@ -19,7 +19,6 @@ type Record struct {
 	Samples  []profile.Sample
 	Plan     Plan
 	Changes  []Change
-	Renew    []Owner       // owner records to keep anew though nothing is written
 	Forget   []slurm.JobID // owner records of jobs that are gone from Slurm
 	Renew    []Owner       // owner records whose life is prolonged without a write to Slurm
 	GPUs     int           // of usable managed nodes
