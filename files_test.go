@@ -59,6 +59,16 @@ func TestDocumentsLinkToFilesThatExist(t *testing.T) {
 	}
 }
 
+func TestDesignIndexListsEveryPage(t *testing.T) {
+	index := string(read(t, "docs/design/README.md"))
+	for _, name := range sourceFiles(t, ".md") {
+		page, ok := strings.CutPrefix(name, "docs/design/")
+		if ok && page != "README.md" && !strings.Contains(index, "]("+page+")") {
+			t.Errorf("docs/design/README.md does not list %s", page)
+		}
+	}
+}
+
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.FromSlash(name))
