@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"rifling/sim"
+)
+
+// shared is the directory through which emulated jobs know of one another:
+//
+//	scale, nic_gbps           one number each, settings for all jobs
+//	jobs/KEY.json             a job's state, written by its leader
+//	nodes/NODE/jobs/KEY       a rank on a node, locked while it lives
+//	nodes/NODE/gpu/N          GPU N as the stand-in NVML shows it
+//	nodes/NODE/sys/...        InfiniBand counters as the kernel shows them
+//	nodes/NODE/lock           held while counters are added to
+type shared struct{ dir string }
+
+func (s shared) node(name string) string { return filepath.Join(s.dir, "nodes", name) }
+func (s shared) rank(node, key string) string {
+	return filepath.Join(s.node(node), "jobs", key)
+}
+func (s shared) state(key string) string { return filepath.Join(s.dir, "jobs", key+".json") }
+
+// rank is one node's part of a job, as it registers.
+type rank struct {
+	Key  string `json:"key"`
+	Rank int    `json:"rank"`
+	Node string `json:"node"`
+	GPUs []int  `json:"gpus"`
+	PID  int    `json:"pid"`
+}
+
+// Phases of a job.
+const (
+	running   = "running"
+	finished  = "finished"
+	cancelled = "cancelled"
+	failed    = "failed"
+)
+
+// state is what a job's leader tells its followers and other jobs.
+type state struct {
+	Key        string         `json:"key"`
+	Model      string         `json:"model"`
+	Lead       string         `json:"lead"` // node of rank 0
+	GPUs       map[string]int `json:"gpus"` // by node
+	Contends   bool           `json:"contends"`
+	Phase      string         `json:"phase"`
+	Iterations float64        `json:"iterations"`
+	Rate       float64        `json:"rate"` // iterations per second of the model's time
+	At         time.Time      `json:"at"`   // when it was written
+}
+
+// staleAfter is how long a leader may say nothing and still count as one that
+// communicates: a stopped process (scontrol suspend) keeps its locks.
+const staleAfter = 10 * time.Second
+
+// register publishes this rank; release takes it back. It clears what a dead
+// process left under the same name.
+func (s shared) register(r rank) (release func(), err error) {
+	dir := filepath.Join(s.node(r.Node), "jobs")
+	if err := mkdirAll(dir); err != nil {
+		return nil, err
+	}
+	if err := mkdirAll(filepath.Join(s.dir, "jobs")); err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var f *os.File
+	path := s.rank(r.Node, r.Key)
+	err = withLock(filepath.Join(s.node(r.Node), "lock"), func() error {
+		if held(path) {
+			return fmt.Errorf("step %s runs on %s already", r.Key, r.Node)
+		}
+		f, err = hold(path, string(content)+"\n")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register: %w", err)
+	}
+	return func() {
+		_ = os.Remove(path)
+		f.Close()
+	}, nil
+}
+
+// ranks returns the living ranks of a job, by node.
+func (s shared) ranks(key string) (map[string]rank, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "nodes", "*", "jobs", key))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]rank{}
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil || !held(path) {
+			continue
+		}
+		var r rank
+		if err := json.Unmarshal(content, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		out[r.Node] = r
+	}
+	return out, nil
+}
+
+func (s shared) writeState(st state) error {
+	st.At = time.Now()
+	content, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return writeFile(s.state(st.Key), string(content)+"\n")
+}
+
+func (s shared) readState(key string) (state, error) {
+	content, err := os.ReadFile(s.state(key))
+	if err != nil {
+		return state{}, err
+	}
+	var st state
+	if err := json.Unmarshal(content, &st); err != nil {
+		return state{}, fmt.Errorf("state of %s: %w", key, err)
+	}
+	return st, nil
+}
+
+// neighbours counts the other jobs that communicate over a node's NIC now. It
+// clears away ranks whose process is gone. seen remembers what does not change
+// of a job, whether it contends.
+func (s shared) neighbours(node, key string, now time.Time, seen map[string]bool) int {
+	entries, err := os.ReadDir(filepath.Join(s.node(node), "jobs"))
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range entries {
+		other := e.Name()
+		if other == key || strings.HasPrefix(other, ".") {
+			continue
+		}
+		if !held(s.rank(node, other)) {
+			s.bury(node, other)
+			continue
+		}
+		info, err := os.Stat(s.state(other))
+		if err != nil || now.Sub(info.ModTime()) > staleAfter {
+			continue
+		}
+		if _, known := seen[other]; !known {
+			st, err := s.readState(other)
+			if err != nil {
+				continue
+			}
+			seen[other] = st.Contends
+		}
+		if seen[other] {
+			n++
+		}
+	}
+	return n
+}
+
+// bury removes the registration of a dead rank, unless the name was taken
+// again in the meantime.
+func (s shared) bury(node, key string) {
+	_ = withLock(filepath.Join(s.node(node), "lock"), func() error {
+		if !held(s.rank(node, key)) {
+			return os.Remove(s.rank(node, key))
+		}
+		return nil
+	})
+}
+
+// rate is the job's rate beside the jobs that share its NICs now.
+func (s shared) rate(st state, m sim.Model, speeds map[string]float64, now time.Time, seen map[string]bool) float64 {
+	return sim.Rate(m, st.GPUs, func(node string) (float64, int) {
+		return speeds[node], 1 + s.neighbours(node, st.Key, now, seen)
+	})
+}
