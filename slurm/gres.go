@@ -88,6 +88,8 @@ func parseGRESToken(tok string, alone bool) (GRES, string) {
 		return g, ""
 	}
 	switch {
+	case isDigits(g.Type): // a count too long to be one
+		return GRES{}, "the count is no number"
 	case g.Index != nil:
 		g.Count = int64(len(g.Index))
 	case request || alone || g.Type == "":

@@ -74,7 +74,7 @@ func (r *JobRef) readTask(s string) (rest string, ok bool) {
 	}
 	if set, ok := strings.CutPrefix(s, "["); ok {
 		set, rest, ok := strings.Cut(set, "]")
-		if !ok {
+		if !ok || isNothing(set) {
 			return "", false
 		}
 		var err error

@@ -27,8 +27,9 @@ func ParseState(words []string) State {
 	if len(all) == 0 {
 		return State{}
 	}
-	base := max(0, slices.IndexFunc(all, isBase))
-	s := State{Base: all[base], Flags: slices.Delete(all, base, base+1)}
+	i := max(0, slices.IndexFunc(all, isBase))
+	s := State{Base: all[i]}
+	s.Flags = slices.Delete(all, i, i+1)
 	if implied := impliedBase(s.Base); implied != "" {
 		s.Base, s.Flags = implied, append([]string{s.Base}, s.Flags...)
 	}
@@ -77,7 +78,9 @@ var compactStates = map[string]string{
 	"FAILING": "ALLOCATED+FAIL", "MAINT": "IDLE+MAINTENANCE", "PLND": "IDLE+PLANNED",
 	"PLANNED": "IDLE+PLANNED", "RESV": "IDLE+RESERVED", "RESERVED": "IDLE+RESERVED",
 	"NPC": "IDLE+PERFCTRS", "INVAL": "DOWN+INVALID_REG", "BOOT": "IDLE+REBOOT_ISSUED",
-	"POW_DN": "IDLE+POWERING_DOWN", "POW_UP": "IDLE+POWERING_UP", "PL-DN": "IDLE+POWERED_DOWN",
+	"POW_DN": "IDLE+POWERING_DOWN", "POW_UP": "IDLE+POWERING_UP",
+	"FAIL": "IDLE+FAIL", "PERFCTRS": "IDLE+PERFCTRS", "?": "UNKNOWN",
+	"ALLOC+": "ALLOCATED+COMPLETING", "ALLOCATED+": "ALLOCATED+COMPLETING",
 }
 
 // nodeMarks are the signs that sinfo puts behind a node's state.
@@ -97,6 +100,9 @@ func ParseCompactState(s string) (State, error) {
 	}
 	word := strings.ToUpper(strings.TrimSpace(s))
 	word, _, _ = strings.Cut(word, " BY ")
+	if full, ok := compactStates[word]; ok {
+		return ParseState([]string{full}), nil
+	}
 	if strings.HasSuffix(word, "+") {
 		_, err := fail("cut off by the column's width")
 		return State{}, WithHint(err, "always use --parsable2 (sacct -P), which cuts nothing off")
@@ -109,20 +115,12 @@ func ParseCompactState(s string) (State, error) {
 		}
 		marks, word = append(marks, flag), word[:len(word)-1]
 	}
-	if word == "" {
-		return fail("empty")
+	if full, ok := compactStates[word]; ok {
+		word = full
 	}
-	var words []string
-	for i, part := range strings.Split(word, "+") {
-		if i == 0 {
-			if full, ok := compactStates[part]; ok {
-				part = full
-			}
-		}
-		words = append(words, part)
-	}
+	words := strings.Split(word, "+")
 	for _, w := range words {
-		if strings.Trim(w, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+") != "" || w == "" {
+		if w == "" || strings.Trim(w, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 			return fail("not a state")
 		}
 	}
