@@ -51,11 +51,15 @@ func TakeBack(o Owner, j slurm.Job, rel slurm.Release) (slurm.Update, string) {
 
 // restoreList returns the user's list when the present one is rifling's.
 func restoreList(now, set, prev, user []string) ([]string, bool) {
-	ours := set != nil && sameNodes(now, set) || prev != nil && sameNodes(now, prev)
-	if !ours || sameNodes(now, user) {
+	if !listIsOurs(now, set, prev) || sameNodes(now, user) {
 		return nil, false
 	}
 	return append([]string{}, user...), true
+}
+
+// listIsOurs reports whether a list is one that rifling wrote.
+func listIsOurs(now, set, prev []string) bool {
+	return set != nil && sameNodes(now, set) || prev != nil && sameNodes(now, prev)
 }
 
 func isOurs(now int64, set, prev *int64) bool {

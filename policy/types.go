@@ -36,6 +36,7 @@ type Input struct {
 	Snapshot *slurm.Snapshot
 	Profiles map[slurm.JobID]profile.Profile // of pending and running GPU jobs
 	Owned    map[slurm.JobID]Owner           // what rifling has set and not yet taken back
+	Previous map[slurm.JobID]Decision        // what was decided last for a pending job
 	Heads    map[slurm.JobID]time.Time       // when a job first stood at its queue's head
 	Limits   Limits
 	Rand     *rand.Rand
@@ -59,6 +60,7 @@ type Decision struct {
 	Action     Action
 	State      string   // the encoded state, printable; empty for policies without one
 	Candidates []string // the nodes that the job may use; nil means all
+	Target     []string // the nodes that the shape which is meant would take now; nil when it cannot start now
 	Offset     int64    // priority points to add, 0 for none
 	Reason     string   // one sentence
 	Skipped    string   // the guard rail that keeps rifling's hands off; then Action is Leave
@@ -92,7 +94,10 @@ type Limits struct {
 	MaxChanges    int           // updates per cycle
 	TTL           time.Duration // life of what was set, unless renewed
 	RequiredNodes []string      // partitions where the exact node list is the lever
-	Starvation    time.Duration // a job that is eligible for longer is left to Slurm alone
+	Starvation    time.Duration // a job that is eligible for longer is left to Slurm alone; 0 never
+
+	// What may be written to; jobs outside are observed. Empty means all.
+	SteerPartitions, SteerAccounts, SteerQOS []string
 }
 
 // Owner records what rifling set on a job, so that it can be taken back.
@@ -165,6 +170,9 @@ type Result struct {
 	Change  Change
 	Outcome Outcome
 	Detail  string // why it was skipped or failed
+	// Owner is the owner record that stands now; nil means Change.Owner, since
+	// the write may have come through; one without SetAt means none.
+	Owner *Owner
 }
 
 // Episode ties a job's last decision to how the job then ran. It is what a

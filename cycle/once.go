@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"rifling/policy"
+	"rifling/profile"
+	"rifling/slurm"
+)
+
+// Modes of operation.
+const (
+	Observe = "observe" // decide, record, change nothing
+	Steer   = "steer"
+)
+
+// Loop holds what one cycle hands to the next. Its exported fields are set
+// once, before the first call of Once.
+type Loop struct {
+	Cluster   Cluster
+	Recorder  Recorder
+	Telemetry Telemetry // nil: no counters
+	Policy    policy.Policy
+	Book      *profile.Book
+	Mode      string
+	Limits    policy.Limits
+	Seed      uint64
+	Tau       time.Duration // time constant of the reward
+	Log       *slog.Logger
+	// Clock measures how long a cycle takes; decisions never look at it.
+	Clock func() time.Time
+	// CheckpointEvery is how many cycles lie between two check-points of what
+	// was learned; 0 means each.
+	CheckpointEvery int
+
+	owned      map[slurm.JobID]policy.Owner
+	previous   map[slurm.JobID]policy.Decision
+	heads      map[slurm.JobID]time.Time
+	episodes   map[slurm.JobID]*episode
+	lastAt     time.Time
+	cycles     int
+	recovering bool // the first cycle takes back what an earlier process left
+}
+
+// Report is what one cycle did, for the log and the metrics.
+type Report struct {
+	Cycle     int64
+	At        time.Time
+	Pending   int
+	Running   int
+	GPUs      int
+	GPUsUsed  int
+	ANPR      float64
+	Decisions int
+	Skipped   int
+	Samples   int
+	Rejected  map[string]int // counters that were refused, by reason
+	Results   []policy.Result
+	Owned     int
+	PutOff    int // changes left to a later cycle by the limit
+	Learned   int // episodes that taught something
+	Odd       map[string]int
+	Took      time.Duration
+}
+
+// Start restores what earlier runs kept: owner records, the profile book, the
+// learner's table, open episodes. It must be called once before Once.
+func (l *Loop) Start(ctx context.Context) error {
+	owners, err := l.Recorder.Owners(ctx)
+	if err != nil {
+		return fmt.Errorf("restore owner records: %w", err)
+	}
+	l.owned = map[slurm.JobID]policy.Owner{}
+	for _, o := range owners {
+		l.owned[o.JobID] = o
+	}
+	l.recovering = len(owners) > 0
+	l.previous = map[slurm.JobID]policy.Decision{}
+	l.heads = map[slurm.JobID]time.Time{}
+	l.episodes = map[slurm.JobID]*episode{}
+	return l.restore(ctx)
+}
+
+// Once runs one cycle. An error means that the cycle did not take place and
+// that nothing was written; what went wrong with single jobs is in the report.
+func (l *Loop) Once(ctx context.Context) (Report, error) {
+	began := l.Clock()
+
+	// 1. Poll.
+	snap, err := l.Cluster.Snapshot(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("poll: %w", err)
+	}
+	rep := Report{At: snap.TakenAt, Odd: snap.Odd}
+
+	// 2. Profile.
+	samples := l.drain(snap)
+	l.Book.Track(snap)
+	rep.Samples, rep.Rejected = len(samples), l.Book.Add(samples)
+
+	// 3. Group.
+	if groups, changed := l.Book.Regroup(snap.TakenAt); changed {
+		if err := l.Recorder.SaveGroups(ctx, snap.TakenAt, groups); err != nil {
+			return rep, fmt.Errorf("record groups: %w", err)
+		}
+	}
+
+	// 4. Learn from what became of earlier decisions.
+	in := l.input(snap)
+	done, learned := l.follow(in)
+	rep.Learned = learned
+
+	// 5. Decide.
+	plan := policy.Plan{Policy: "recover", At: snap.TakenAt}
+	if !l.recovering {
+		plan = policy.Restrict(l.Policy.Decide(in), in)
+	}
+
+	// 6. Plan the writes.
+	writes := l.writes(plan, in)
+	rep.PutOff = writes.Left
+
+	// 7. Record the plan before the first write.
+	rec := l.record(in, plan, writes, samples)
+	if rep.Cycle, err = l.Recorder.Begin(ctx, rec); err != nil {
+		return rep, fmt.Errorf("record plan: %w", err)
+	}
+	l.adopt(writes)
+
+	// 8. Apply.
+	rep.Results = l.apply(ctx, writes.Changes, snap)
+	l.recovering = false
+
+	// 9. Record what came of it.
+	rep.Took = l.Clock().Sub(began)
+	if err := l.Recorder.End(ctx, rep.Cycle, rep.Results, rep.Took); err != nil {
+		return rep, fmt.Errorf("record results: %w", err)
+	}
+	if err := l.Recorder.SaveEpisodes(ctx, done); err != nil {
+		return rep, fmt.Errorf("record episodes: %w", err)
+	}
+	l.remember(in, plan)
+	l.fill(&rep, rec, plan)
+	l.cycles++
+	if l.CheckpointEvery <= 1 || l.cycles%l.CheckpointEvery == 0 {
+		return rep, l.Checkpoint(ctx, snap.TakenAt)
+	}
+	return rep, nil
+}
+
+// drain takes the counters that came in and sets them to Slurm's clock: they
+// are from the time since the last cycle, so now is when they end.
+func (l *Loop) drain(snap *slurm.Snapshot) []profile.Sample {
+	if l.Telemetry == nil {
+		return nil
+	}
+	samples := l.Telemetry.Drain()
+	for i := range samples {
+		samples[i].At = snap.TakenAt
+	}
+	return samples
+}
+
+func (l *Loop) input(snap *slurm.Snapshot) policy.Input {
+	in := policy.Input{
+		Snapshot: snap, Profiles: l.Book.Profiles(snap), Owned: l.owned, Previous: l.previous,
+		Limits: l.Limits,
+		// One stream per instant, so that a cycle can be replayed by itself.
+		Rand: rand.New(rand.NewPCG(l.Seed, uint64(snap.TakenAt.UnixNano()))),
+	}
+	in.Heads = policy.Heads(in, l.heads)
+	l.heads = in.Heads
+	return in
+}
+
+// writes plans what to send. Observing, that is nothing but taking back what an
+// earlier, steering run left.
+func (l *Loop) writes(plan policy.Plan, in policy.Input) policy.Writes {
+	if l.Mode != Steer {
+		plan.Decisions = nil
+	}
+	return policy.Steer(plan, in)
+}
+
+func (l *Loop) record(in policy.Input, plan policy.Plan, w policy.Writes, samples []profile.Sample) policy.Record {
+	r := policy.Record{
+		At: in.Snapshot.TakenAt, Mode: l.Mode, Seed: l.Seed, Profiles: in.Profiles, Samples: samples,
+		Plan: plan, Changes: w.Changes, Renew: w.Renew, Forget: w.Forget, Odd: in.Snapshot.Odd,
+	}
+	for i := range in.Snapshot.Jobs {
+		if j := in.Snapshot.Jobs[i]; j.WantsGPU() || len(j.NodeGPUs) > 0 {
+			r.Jobs = append(r.Jobs, j)
+		}
+	}
+	for i := range in.Snapshot.Nodes {
+		if n := &in.Snapshot.Nodes[i]; n.Usable() {
+			r.GPUs += n.GPUs
+			r.GPUsUsed += n.GPUsUsed
+		}
+	}
+	r.ANPR, r.ANPRGPUs = l.Book.ANPR(in.Snapshot)
+	return r
+}
+
+// adopt makes the owner records what Begin has kept.
+func (l *Loop) adopt(w policy.Writes) {
+	for _, id := range w.Forget {
+		delete(l.owned, id)
+	}
+	for _, o := range w.Renew {
+		l.owned[o.JobID] = o
+	}
+}
+
+// remember keeps what the next cycle needs of this one.
+func (l *Loop) remember(in policy.Input, plan policy.Plan) {
+	next := make(map[slurm.JobID]policy.Decision, len(plan.Decisions))
+	for _, d := range plan.Decisions {
+		if d.Skipped == "" {
+			next[d.JobID] = d
+		}
+	}
+	l.decided(in, next)
+	l.previous = next
+	l.lastAt = in.Snapshot.TakenAt
+}
+
+func (l *Loop) fill(rep *Report, rec policy.Record, plan policy.Plan) {
+	for i := range rec.Jobs {
+		switch {
+		case rec.Jobs[i].Pending():
+			rep.Pending++
+		case rec.Jobs[i].Running():
+			rep.Running++
+		}
+	}
+	rep.GPUs, rep.GPUsUsed, rep.ANPR, rep.Owned = rec.GPUs, rec.GPUsUsed, rec.ANPR, len(l.owned)
+	rep.Decisions = len(plan.Decisions)
+	rep.Skipped = len(slices.DeleteFunc(slices.Clone(plan.Decisions), func(d policy.Decision) bool { return d.Skipped == "" }))
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"rifling/agent"
+	"rifling/slurm"
+)
+
+// Learner is a policy that learns from what became of its decisions.
+type Learner interface {
+	Policy
+	Learn(s Step) (delta float64)
+	Entries() []QEntry
+	Restore(entries []QEntry)
+}
+
+// Step is one transition of one job: what was decided in a state, how long
+// that lasted, what it cost, and where it led.
+type Step struct {
+	JobID   slurm.JobID
+	State   string
+	Action  Action
+	Reward  float64 // see Cost, negative or 0; of the whole time Elapsed, discounted to its start
+	Elapsed time.Duration
+	// Next is the state that followed; empty when the job started and its run
+	// is in Reward.
+	Next    string
+	Choices []Option // that the next state offers
+	At      time.Time
+}
+
+// Learn updates the table by Bellman's equation, with the next value
+// discounted by the time that passed (semi-Markov Q-learning).
+func (r *Rifling) Learn(s Step) float64 {
+	next := make([]agent.Choice, len(s.Choices))
+	for i, o := range s.Choices {
+		next[i] = agent.Choice{Action: string(o.Action)}
+	}
+	return r.Table.Learn(agent.Transition{
+		State: s.State, Action: string(s.Action), Reward: s.Reward, Elapsed: s.Elapsed,
+		Next: s.Next, NextChoices: next, Terminal: s.Next == "", At: s.At,
+	})
+}
+
+// Entries returns the table's cells.
+func (r *Rifling) Entries() []QEntry { return r.Table.Entries() }
+
+// Restore fills the table with cells that were kept.
+func (r *Rifling) Restore(e []QEntry) { r.Table.Restore(e) }
+
+// RunReward is the reward of a run, ours: the change of the GPU-weighted normalized processing
+// rate of all jobs that the placement touches, against all of them running at
+// their best, per GPU of the job:
+//
+//	rate = (g·(NPR-1) + sum over neighbours of g_i·dNPR_i) / g
+//
+// in -1..0 for a job without neighbours, integrated over the run and discounted
+// with time constant tau. It counts GPU time lost, not work done: a slower run
+// of the same work lasts longer, and a reward for work done would not tell the
+// two apart. Dividing by the job's own GPUs rather than the cluster's keeps
+// jobs of different sizes in one state comparable; per job it is the same order.
+func RunReward(e Episode, run, tau time.Duration) float64 {
+	g := float64(max(1, e.GPUs))
+	rate := (g*(e.NPR-1) + e.NeighbourDelta) / g
+	return agent.Discounted(clamp(rate, -1, 1), run, tau)
+}
+
+// WaitReward is the same for waiting: the share of the job's GPUs that stayed
+// idle because it waited though a shape was free, over the time it waited.
+func WaitReward(idleGPUSeconds float64, gpus int, waited, tau time.Duration) float64 {
+	if waited <= 0 {
+		return 0
+	}
+	rate := idleGPUSeconds / waited.Seconds() / float64(max(1, gpus))
+	return -agent.Discounted(clamp(rate, 0, 1), waited, tau)
+}
+
+func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
+
+// ActionOf tells which action a placement that Slurm made amounts to, so that a
+// start in observe mode, or one that rifling did not foresee, teaches as well.
+func ActionOf(j *slurm.Job, s *slurm.Snapshot, d Decision) Action {
+	if d.Action != Leave && d.Action != Wait && Within(j.Nodes, d.Candidates) {
+		return d.Action
+	}
+	for _, o := range d.Considered {
+		if o.Action != Leave && o.Action != Wait && len(o.Nodes) > 0 && Within(j.Nodes, o.Nodes) {
+			return o.Action
+		}
+	}
+	if len(j.Nodes) <= NodesNeeded(j, s) {
+		return Pack
+	}
+	return Leave
+}
+
+// Within reports whether nodes is a non-empty part of set.
+func Within(nodes, set []string) bool {
+	if len(nodes) == 0 {
+		return false
+	}
+	in := map[string]bool{}
+	for _, n := range set {
+		in[n] = true
+	}
+	for _, n := range nodes {
+		if !in[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// IdleNow returns how many of the job's GPUs could have been busy now had it not
+// been told to wait: its GPUs when the decision considered a start that was
+// possible at once, else 0.
+func IdleNow(d Decision, gpus int) int {
+	if d.Action != Wait {
+		return 0
+	}
+	for _, o := range d.Considered {
+		if o.Action == Leave && o.Shape != cannotStart {
+			return gpus
+		}
+	}
+	return 0
+}
+
+// Share reports whether the two lists have a node in common.
+func Share(a, b []string) bool {
+	return slices.ContainsFunc(a, func(n string) bool { return slices.Contains(b, n) })
+}
+
+// Later discounts a reward to a moment that lies by after earlier.
+func Later(reward float64, after, tau time.Duration) float64 {
+	return reward * math.Exp(-after.Seconds()/tau.Seconds())
+}

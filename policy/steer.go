@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"rifling/slurm"
+)
+
+// Writes is what a plan asks of Slurm and of the owner records.
+type Writes struct {
+	Changes []Change
+	Renew   []Owner       // nothing to write, but what is set lives on
+	Forget  []slurm.JobID // jobs that are gone from Slurm
+	Left    int           // changes that Limits.MaxChanges put off to a later cycle
+}
+
+// Steer turns a restricted plan into the writes that make it true. It is
+// absolute: where Slurm already says what the plan wants, nothing is written.
+// Take-backs come first and are not counted against Limits.MaxChanges, since
+// nothing is safer than a job as its user left it.
+func Steer(p Plan, in Input) Writes {
+	var w Writes
+	touched := map[slurm.JobID]bool{}
+	var sets []Change
+	for _, d := range p.Decisions {
+		j := in.Snapshot.Job(d.JobID)
+		if j == nil {
+			continue
+		}
+		if d.Skipped != "" || !steered(j, in.Limits) {
+			continue
+		}
+		c, wanted := set(j, d, in)
+		switch {
+		case !wanted:
+			continue
+		case !c.Update.Empty():
+			sets = append(sets, c)
+		case c.Owner.ExpiresAt.After(in.Owned[j.ID].ExpiresAt):
+			w.Renew = append(w.Renew, c.Owner)
+		}
+		touched[j.ID] = true
+	}
+	for _, id := range SortedIDs(in.Owned) {
+		if touched[id] {
+			continue
+		}
+		back(&w, in.Owned[id], in)
+	}
+	if n := in.Limits.MaxChanges; len(sets) > n {
+		w.Left = len(sets) - n
+		sets = sets[:n]
+	}
+	w.Changes = append(w.Changes, sets...)
+	return w
+}
+
+// back decides what to do with a job that rifling owns and no longer wants to
+// steer: it left the queue, may not be touched any more, or nothing is wanted.
+func back(w *Writes, o Owner, in Input) {
+	j := in.Snapshot.Job(o.JobID)
+	if j == nil {
+		w.Forget = append(w.Forget, o.JobID)
+		return
+	}
+	if Stranded(j, o) {
+		o.Shunned = "Slurm called it impossible (" + j.Reason + ")"
+	}
+	u, why := TakeBack(o, *j, in.Snapshot.Release)
+	u = KnownNodes(u, in.Snapshot)
+	if u.Empty() {
+		settle(w, o, j, in)
+		return
+	}
+	if o.Shunned != "" {
+		why = o.Shunned + ": " + why
+	}
+	w.Changes = append(w.Changes, Change{
+		Kind: KindTakeBack, Update: u, Owner: AfterTakeBack(o, u), Why: why, Expect: ExpectOf(j),
+	})
+}
+
+// settle keeps the record of a job that needs no write now: it may be requeued
+// with what was set, or must not be touched again. A pending job that holds
+// nothing of rifling's needs no record.
+func settle(w *Writes, o Owner, j *slurm.Job, in Input) {
+	switch {
+	case o.Shunned != "" && o.Shunned != in.Owned[o.JobID].Shunned:
+		w.Renew = append(w.Renew, o)
+	case j.Pending() && o.Shunned == "" && o.SetSiteFactor == nil:
+		w.Forget = append(w.Forget, o.JobID)
+	}
+}
+
+// Stranded tells a job that cannot start since rifling changed it: the live
+// case of slurm-facts section 3 on 26.05.
+func Stranded(j *slurm.Job, o Owner) bool {
+	return j.Pending() && o.Shunned == "" && o.SetExclude != nil &&
+		(j.Reason == "BadConstraints" || j.Priority == 0 && !j.Held && j.Dependency == "")
+}
+
+// AfterTakeBack is the owner record once the update has been made. What was
+// set stays known as the previous value, should the job still show it.
+func AfterTakeBack(o Owner, u slurm.Update) Owner {
+	if u.ExcludedNodes != nil {
+		o.PrevExclude, o.SetExclude = o.SetExclude, nil
+	}
+	if u.RequiredNodes != nil {
+		o.PrevRequired, o.SetRequired = o.SetRequired, nil
+	}
+	if u.Nice != nil {
+		o.PrevNice, o.SetNice = o.SetNice, nil
+	}
+	if u.SiteFactor != nil {
+		o.SetSiteFactor = nil
+	}
+	return o
+}
+
+// steered reports whether the configuration lets rifling write to this job;
+// otherwise its decisions are only observed.
+func steered(j *slurm.Job, l Limits) bool {
+	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
+	for p := range strings.SplitSeq(j.Partition, ",") {
+		if !in(l.SteerPartitions, p) {
+			return false
+		}
+	}
+	return in(l.SteerAccounts, j.Account) && in(l.SteerQOS, j.QOS)
+}
+
+// set returns the change that a decision needs; its update is empty when the
+// job already is as wanted. wanted is false when nothing of rifling's should be
+// on the job: back then takes away what is left of earlier.
+func set(j *slurm.Job, d Decision, in Input) (c Change, wanted bool) {
+	own := in.Owned[j.ID]
+	next := Owner{
+		JobID: j.ID, Shunned: own.Shunned,
+		SetAt: in.Snapshot.TakenAt, ExpiresAt: in.Snapshot.TakenAt.Add(in.Limits.TTL),
+		UserExclude:  slices.Clone(UserExclude(j, in.Owned)),
+		UserNice:     userNice(j, in.Owned),
+		UserRequired: own.UserRequired,
+	}
+	u := slurm.Update{JobID: j.ID}
+	if exact(j, in.Limits) {
+		setRequired(j, d, in, &next, &u)
+	} else {
+		setExclude(j, d, in, &next, &u)
+	}
+	setOffset(j, d, in, own, &next, &u)
+	if next.SetExclude == nil && next.SetRequired == nil && next.SetNice == nil && next.SetSiteFactor == nil {
+		return c, false
+	}
+	if u.Empty() {
+		// Renewed when half its life is over, so that a quiet cycle writes nothing.
+		if own.ExpiresAt.Sub(in.Snapshot.TakenAt) < in.Limits.TTL/2 {
+			own.JobID, own.ExpiresAt = j.ID, next.ExpiresAt
+		}
+		return Change{Kind: KindSet, Update: u, Owner: own}, own.SetAt != (time.Time{})
+	}
+	keepPrevious(&next, own, j)
+	return Change{Kind: KindSet, Update: u, Owner: next, Why: d.Reason, Expect: ExpectOf(j)}, true
+}
+
+// keepPrevious notes what is on the job now when rifling put it there: should
+// the write that follows not come through, that is what has to be taken back.
+func keepPrevious(next *Owner, own Owner, j *slurm.Job) {
+	if listIsOurs(j.ExcludedNodes, own.SetExclude, own.PrevExclude) {
+		next.PrevExclude = append([]string{}, j.ExcludedNodes...)
+	}
+	if listIsOurs(j.RequiredNodes, own.SetRequired, own.PrevRequired) {
+		next.PrevRequired = append([]string{}, j.RequiredNodes...)
+	}
+	if isOurs(j.Nice, own.SetNice, own.PrevNice) {
+		nice := j.Nice
+		next.PrevNice = &nice
+	}
+}
+
+// ExpectOf is what a job must still look like when a change planned on it is made.
+func ExpectOf(j *slurm.Job) Expect {
+	return Expect{
+		Pending: j.Pending(), ExcludedNodes: j.ExcludedNodes, RequiredNodes: j.RequiredNodes, Nice: j.Nice,
+	}
+}
+
+// setExclude narrows by exclusion: the open nodes that are no candidates, and
+// the user's own list.
+func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
+	want := knownOnly(next.UserExclude, in.Snapshot)
+	if d.Candidates != nil {
+		for _, n := range openNodes(j, in) {
+			if !slices.Contains(d.Candidates, n) {
+				want = append(want, n)
+			}
+		}
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	if d.Candidates != nil {
+		next.SetExclude = want
+	}
+	if !sameNodes(want, j.ExcludedNodes) && !sameNodes(want, knownOnly(j.ExcludedNodes, in.Snapshot)) {
+		u.ExcludedNodes = &want
+		next.SetExclude = want
+	}
+}
+
+// setRequired names the exact nodes, where the site chose that lever: only for
+// jobs that can start there now, and never more nodes than the job may have.
+func setRequired(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
+	want := []string{}
+	if need := NodesNeeded(j, in.Snapshot); len(d.Target) > 0 && len(d.Target) == need {
+		want = slices.Clone(d.Target)
+		slices.Sort(want)
+		next.SetRequired = want
+	}
+	if !sameNodes(want, j.RequiredNodes) {
+		u.RequiredNodes = &want
+		next.SetRequired = want
+	}
+}
+
+func setOffset(j *slurm.Job, d Decision, in Input, own Owner, next *Owner, u *slurm.Update) {
+	if in.Snapshot.Release.HasSiteFactor() {
+		have := int64(0)
+		if own.SetSiteFactor != nil {
+			have = *own.SetSiteFactor
+		}
+		if d.Offset != have {
+			u.SiteFactor = &d.Offset
+		}
+		if d.Offset != 0 || d.Offset != have {
+			next.SetSiteFactor = &d.Offset
+		}
+		return
+	}
+	want := next.UserNice - d.Offset
+	if want != j.Nice {
+		u.Nice = &want
+	}
+	if d.Offset != 0 || want != j.Nice {
+		next.SetNice = &want
+	}
+}
+
+// exact reports whether the site chose exact node lists for all the partitions
+// of the job.
+func exact(j *slurm.Job, l Limits) bool {
+	for p := range strings.SplitSeq(j.Partition, ",") {
+		if !slices.Contains(l.RequiredNodes, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// KnownNodes leaves names out of the update's lists that the cluster no longer
+// knows: slurmctld rejects a list that names a deleted node.
+func KnownNodes(u slurm.Update, s *slurm.Snapshot) slurm.Update {
+	if u.ExcludedNodes != nil {
+		list := knownOnly(*u.ExcludedNodes, s)
+		u.ExcludedNodes = &list
+	}
+	if u.RequiredNodes != nil {
+		list := knownOnly(*u.RequiredNodes, s)
+		u.RequiredNodes = &list
+	}
+	return u
+}
+
+func knownOnly(names []string, s *slurm.Snapshot) []string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		if s.Node(n) != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// SortedIDs returns the keys in ascending order.
+func SortedIDs(m map[slurm.JobID]Owner) []slurm.JobID {
+	ids := make([]slurm.JobID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Settled is an owner record once its write is known to have come through: an
+// offset of 0 is none.
+func Settled(o Owner) Owner {
+	if o.SetSiteFactor != nil && *o.SetSiteFactor == 0 {
+		o.SetSiteFactor = nil
+	}
+	return o
+}
