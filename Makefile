@@ -15,9 +15,6 @@ unexport GOROOT GOARCH GOOS
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
-PROGRAMS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
-STUB := $(wildcard contrib/nvmlstub/*.c)
-
 # What the lab and the tests on it are told.
 SLURM ?= 22.05
 NODES ?= 8
@@ -32,12 +29,13 @@ help: ## list the targets
 setup: ## bring the tools (apt-get as root, .tools/ otherwise); quick when all is there
 	@contrib/setup.sh build
 
-build: setup ## build the programs, the demo and the emulated GPU stack into bin/
+build: setup ## the programs, the demo and the emulated GPU stack into bin/
+# -z lazy: a function that an older NVML lacks must not keep the collector from
+# starting. The emulated job is static, so that it runs in any release's lab.
 	@mkdir -p bin
-	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS) -extldflags "-Wl,-z,lazy"' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS) -extldflags "-Wl,-z,lazy"' -o bin/ ./cmd/... ./contrib/...
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./contrib/emujob
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./contrib/demo
-	gcc -shared -fPIC -O2 -Wall -Wextra -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 $(STUB)
+	gcc -shared -fPIC -O2 -Wall -Wextra -Wno-format-truncation -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 contrib/nvmlstub/*.c
 
 demo: build ## rifling beside a real Slurm with emulated GPUs on this machine (root)
 	@bin/demo
