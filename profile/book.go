@@ -3,7 +3,10 @@
 package profile
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"rifling/slurm"
@@ -12,52 +15,250 @@ import (
 // Book remembers what was seen of jobs and their families. It is not safe for
 // concurrent use.
 type Book struct {
-	opts   Options
-	groups []Group
+	opts Options
+	book
+}
+
+// book is what a check-point keeps.
+type book struct {
+	now      time.Time // of the last snapshot
+	runs     map[slurm.JobID]*run
+	families map[identity]*family
+	groups   []Group
+	grouped  time.Time // of the last regrouping
 }
 
 // NewBook returns an empty book. Options must be valid: see Options.Validate.
-func NewBook(o Options) *Book { return &Book{opts: o} }
+func NewBook(o Options) *Book {
+	return &Book{opts: o, book: book{runs: map[slurm.JobID]*run{}, families: map[identity]*family{}}}
+}
 
 // Track learns the jobs of a snapshot: their families, their placements, and,
 // of those that have ended, their run times. Call it once a cycle, before Add.
-func (b *Book) Track(s *slurm.Snapshot) {}
-
-// History learns the run times of ended jobs from accounting; jobs that Track
-// has seen to their end are not counted twice.
-func (b *Book) History(jobs []slurm.Job) {}
-
-// Add takes counters in and returns how many samples it refused, by reason.
-func (b *Book) Add(samples []Sample) (rejected map[string]int) { return nil }
-
-// Regroup groups the families by log cc when the interval has passed and
-// enough of them are known; changed tells whether the groups are others now.
-func (b *Book) Regroup(now time.Time) (groups []Group, changed bool) { return b.Groups(), false }
-
-// Groups returns the groups, the most communication-bound first.
-func (b *Book) Groups() []Group { return append([]Group(nil), b.groups...) }
-
-// Profiles returns what is known of each pending or running GPU job.
-func (b *Book) Profiles(s *slurm.Snapshot) map[slurm.JobID]Profile {
-	return map[slurm.JobID]Profile{}
+func (b *Book) Track(s *slurm.Snapshot) {
+	b.now = s.TakenAt
+	most := mostGPUs(s)
+	classes := map[string]string{}
+	for i := range s.Nodes {
+		classes[s.Nodes[i].Name] = s.Nodes[i].GPUType
+	}
+	here := map[slurm.JobID]bool{}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if !j.WantsGPU() || j.Total() < 1 {
+			continue
+		}
+		here[j.ID] = true
+		r := b.follow(j)
+		if r == nil || len(r.Nodes) == 0 {
+			continue
+		}
+		if m := most[j.Partition]; m > 0 {
+			r.Few = len(r.Nodes) <= (r.GPUs+m-1)/m
+		}
+		r.Class = classes[r.Nodes[0]]
+	}
+	for id, r := range b.runs {
+		b.settle(r)
+		if here[id] {
+			continue
+		}
+		if r.Ended.IsZero() {
+			r.Ended = b.now // gone without a word: no run time
+		}
+		if b.now.Sub(r.Ended) > b.opts.KeepEnded {
+			delete(b.runs, id)
+		}
+	}
+	b.forget()
 }
 
-// Rate returns the recent NPR of a job that runs or has ended not longer than
-// Options.KeepEnded ago; count is the number of intervals behind it, 1 when
-// only the model of the job's own run supports it. Not ok: no evidence.
-func (b *Book) Rate(id slurm.JobID) (npr float64, count int, ok bool) { return 0, 0, false }
+// mostGPUs returns the GPUs of each partition's largest node.
+func mostGPUs(s *slurm.Snapshot) map[string]int {
+	byNode := map[string]int{}
+	for i := range s.Nodes {
+		byNode[s.Nodes[i].Name] = s.Nodes[i].GPUs
+	}
+	most := map[string]int{}
+	for _, p := range s.Partitions {
+		for _, n := range p.Nodes {
+			most[p.Name] = max(most[p.Name], byNode[n])
+		}
+	}
+	return most
+}
 
-// MeanNPR is Rate over the whole run so far; count 0 means no evidence.
-func (b *Book) MeanNPR(id slurm.JobID) (npr float64, count int) { return 0, 0 }
+// follow brings the job's run up to date and returns it; nil for a job in a
+// state of which there is nothing to learn.
+func (b *Book) follow(j *slurm.Job) *run {
+	r := b.runs[j.ID]
+	started := j.Running() || j.State.Base == "SUSPENDED"
+	switch {
+	case started && (r == nil || !r.Start.Equal(j.StartTime) || !slices.Equal(r.Nodes, j.Nodes)):
+		r = &run{JobID: j.ID, Start: j.StartTime, Nodes: slices.Clone(j.Nodes), Stride: 1}
+		b.runs[j.ID] = r
+	case j.Done() && (r == nil || !j.StartTime.IsZero() && !r.Start.Equal(j.StartTime)):
+		r = &run{JobID: j.ID, Start: j.StartTime, Nodes: slices.Clone(j.Nodes), Stride: 1}
+		b.runs[j.ID] = r
+	case !started && !j.Done():
+		if r != nil && r.Ended.IsZero() {
+			r.Ended = b.now // requeued
+		}
+		return nil
+	}
+	if r.GPUs == 0 || started {
+		r.ID, r.GPUs = identify(j), j.Total()
+	}
+	b.family(r.ID).Seen = b.now
+	if started {
+		r.Ended = time.Time{}
+		r.Suspended = r.Suspended || !j.Running()
+		return r
+	}
+	if r.Ended.IsZero() {
+		r.Ended = b.now
+		if !j.EndTime.IsZero() && j.EndTime.Before(b.now) {
+			r.Ended = j.EndTime
+		}
+	}
+	b.recordTime(j, r)
+	return r
+}
 
-// ANPR returns the GPU-weighted mean NPR of the running jobs that have one, and
-// how many GPUs those hold.
-func (b *Book) ANPR(s *slurm.Snapshot) (anpr float64, gpus int) { return 0, 0 }
+// recordTime keeps the run time of a run that came to its own end or to its
+// limit. One that failed or was cancelled says nothing of how long the work
+// takes, and one that was suspended says too much.
+func (b *Book) recordTime(j *slurm.Job, r *run) {
+	if r.Recorded {
+		return
+	}
+	r.Recorded = true
+	took := j.EndTime.Sub(j.StartTime)
+	natural := j.State.Base == "COMPLETED" || j.State.Base == "TIMEOUT"
+	if !natural || r.Suspended || j.StartTime.IsZero() || took <= 0 {
+		return
+	}
+	if j.State.Base == "TIMEOUT" && j.TimeLimit > 0 {
+		took = min(took, j.TimeLimit) // Slurm looks at limits every so often only
+	}
+	b.family(r.ID).addTime(runTime{JobID: j.ID, Took: took, Ended: j.EndTime})
+}
+
+// History learns the run times of ended jobs from accounting. A run that the
+// book has recorded already is not counted twice.
+func (b *Book) History(jobs []slurm.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		if !j.WantsGPU() || j.Total() < 1 || !j.Done() {
+			continue
+		}
+		r := b.runs[j.ID]
+		if r == nil || !r.Start.Equal(j.StartTime) {
+			r = &run{ID: identify(j)}
+		}
+		f := b.family(r.ID)
+		if j.EndTime.After(f.Seen) {
+			f.Seen = j.EndTime
+		}
+		b.recordTime(j, r)
+	}
+	b.forget()
+}
+
+func (b *Book) family(id identity) *family {
+	f := b.families[id]
+	if f == nil {
+		f = &family{ID: id}
+		b.families[id] = f
+	}
+	return f
+}
+
+// forget drops the families seen longest ago beyond the most that are kept.
+func (b *Book) forget() {
+	if len(b.families) <= b.opts.MaxFamilies {
+		return
+	}
+	fs := b.sorted()
+	slices.SortStableFunc(fs, func(x, y *family) int { return x.Seen.Compare(y.Seen) })
+	for _, f := range fs[:len(fs)-b.opts.MaxFamilies] {
+		delete(b.families, f.ID)
+	}
+}
+
+// sorted returns the families in the order of their keys, so that sums over
+// them come out the same whatever the order of the map.
+func (b *Book) sorted() []*family {
+	return slices.SortedFunc(maps.Values(b.families), func(x, y *family) int {
+		return x.ID.compare(y.ID)
+	})
+}
+
+func (id identity) compare(o identity) int {
+	return cmp.Or(cmp.Compare(id.User, o.User), cmp.Compare(id.Account, o.Account),
+		cmp.Compare(id.Name, o.Name), cmp.Compare(id.Command, o.Command), cmp.Compare(id.GPUs, o.GPUs))
+}
+
+// Add takes counters in and returns how many samples it refused, by reason
+// (the Refused constants). The order of the samples makes no difference.
+func (b *Book) Add(samples []Sample) (rejected map[string]int) {
+	rejected = map[string]int{}
+	in := slices.Clone(samples)
+	slices.SortFunc(in, compareSamples)
+	touched := map[slurm.JobID]bool{}
+	for i := range in {
+		r := b.runs[in[i].JobID]
+		if r == nil {
+			rejected[RefusedUnknownJob]++
+			continue
+		}
+		if why := b.refuse(&in[i], r); why != "" {
+			rejected[why]++
+			continue
+		}
+		if !r.put(in[i]) {
+			rejected[RefusedLate]++
+			continue
+		}
+		touched[r.JobID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(touched)) {
+		b.settle(b.runs[id])
+	}
+	return rejected
+}
+
+// compareSamples orders samples by time; what else it looks at only serves to
+// make the order of two that differ the same each time.
+func compareSamples(a, b Sample) int {
+	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.Compute, b.Compute), cmp.Compare(a.NetRate, b.NetRate),
+		cmp.Compare(a.NVLinkRate, b.NVLinkRate), cmp.Compare(a.PCIeRate, b.PCIeRate),
+		cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Interval, b.Interval), cmp.Compare(a.Source, b.Source),
+		cmp.Compare(a.NetSpeed, b.NetSpeed), cmp.Compare(a.NVLinkSpeed, b.NVLinkSpeed),
+		cmp.Compare(a.PCIeSpeed, b.PCIeSpeed))
+}
+
+// settle turns the run's complete intervals into evidence.
+func (b *Book) settle(r *run) {
+	for _, parts := range r.settle(b.now) {
+		o := b.observe(r, parts)
+		f := b.family(r.ID)
+		if o.known {
+			r.CC.add(o, b.opts.HalfLife)
+			f.CC.add(o, b.opts.HalfLife)
+		}
+		r.addPoint(o.point, b.opts.RateWindow)
+		if len(r.Whole) >= b.opts.MinSamples {
+			f.addRate(r)
+		}
+	}
+}
 
 // Member is one family, for reports.
 type Member struct {
-	Family string // printable key
-	LogCC  float64
+	Family string  // printable key
+	LogCC  float64 // meaningless when Count is 0
 	Var    float64 // of LogCC
 	Count  int     // intervals that support LogCC, the older ones weighing less
 	Spread bool    // seen across nodes; else scaled from runs on one node
@@ -67,13 +268,31 @@ type Member struct {
 }
 
 // Members returns the families, by key.
-func (b *Book) Members() []Member { return nil }
+func (b *Book) Members() []Member {
+	out := make([]Member, 0, len(b.families))
+	for _, f := range b.sorted() {
+		m := Member{Family: f.ID.String(), Group: GroupUnknown, Runs: len(f.Times), Seen: f.Seen}
+		s, spread, ok := b.evidenceOf(f)
+		if s.count() > 0 {
+			m.LogCC, m.Var, m.Count, m.Spread = s.Mean, s.variance(), s.count(), spread
+		}
+		if ok && (math.Sqrt(m.Var) <= b.opts.MaxGroupSD) {
+			m.Group = b.groupOf(m.LogCC)
+		}
+		out = append(out, m)
+	}
+	return out
+}
 
-// MarshalJSON writes a check-point of the book, without its options.
-func (b *Book) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+// evidenceOf returns what is known of a family's log cc. One of a single GPU
+// needs no counters: it has nobody to communicate with.
+func (b *Book) evidenceOf(f *family) (s stat, spread, ok bool) {
+	if f.ID.GPUs == 1 {
+		return b.single(), false, true
+	}
+	return f.CC.best(b.now, b.opts)
+}
 
-// UnmarshalJSON reads a check-point; the options stay those of NewBook. On an
-// error the book is as it was.
-func (b *Book) UnmarshalJSON(data []byte) error { return nil }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+func (b *Book) single() stat {
+	return stat{W: float64(b.opts.MinSamples), Mean: math.Log(b.opts.MaxCC), At: b.now}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// mostWeight bounds what one family weighs in grouping, in intervals, so that
+// one job that runs for weeks does not set the groups alone.
+const mostWeight = 100
+
+// Regroup groups the families by log cc when Options.RegroupEvery has passed
+// and at least one is known well enough; changed tells whether the groups are
+// others than before. Families of a single GPU count as one together.
+func (b *Book) Regroup(now time.Time) (groups []Group, changed bool) {
+	if !b.grouped.IsZero() && now.Sub(b.grouped) < b.opts.RegroupEvery {
+		return b.Groups(), false
+	}
+	points := b.points()
+	if len(points) == 0 {
+		return b.Groups(), false
+	}
+	b.grouped = now
+	next := group(points, b.opts.Groups, b.opts.MinGap)
+	changed = !slices.Equal(next, b.groups)
+	b.groups = next
+	return b.Groups(), changed
+}
+
+// points are the families that are known well enough to be grouped.
+func (b *Book) points() []weighted {
+	var out []weighted
+	single := false
+	for _, f := range b.sorted() {
+		if f.ID.GPUs == 1 {
+			single = true
+			continue
+		}
+		if s, _, ok := b.evidenceOf(f); ok {
+			out = append(out, weighted{s.Mean, min(s.W, mostWeight)})
+		}
+	}
+	if single {
+		s := b.single()
+		out = append(out, weighted{s.Mean, s.W})
+	}
+	return out
+}
+
+// group makes at most k groups whose centres are at least gap apart.
+func group(points []weighted, k int, gap float64) []Group {
+	for ; ; k-- {
+		parts := kmeans(points, k)
+		groups := make([]Group, len(parts))
+		apart := true
+		for i, p := range parts {
+			groups[i] = Group{Index: i, Center: center(p), Spread: deviation(p), Members: len(p)}
+			apart = apart && (i == 0 || groups[i].Center-groups[i-1].Center >= gap)
+		}
+		if apart || k <= 1 {
+			return groups
+		}
+	}
+}
+
+// Groups returns the groups, the most communication-bound first.
+func (b *Book) Groups() []Group { return slices.Clone(b.groups) }
+
+// groupOf returns the index of the group whose centre is nearest, the more
+// communication-bound of two; GroupUnknown when there are no groups.
+func (b *Book) groupOf(logCC float64) int {
+	best, nearest := GroupUnknown, math.Inf(1)
+	for i, g := range b.groups {
+		if d := math.Abs(g.Center - logCC); d < nearest {
+			best, nearest = i, d
+		}
+	}
+	return best
+}
