@@ -14,17 +14,17 @@ import (
 
 // Decisions stand for many cycles. One that says the same as the job's last
 // one only extends it; what may vary without meaning anything new (the
-// sentence, the learner's values, the deadline) follows the newest.
+// sentence, the nodes it would take now, the learner's values, the deadline) follows the newest.
 const extendDecision = `UPDATE decisions SET last_cycle = :cycle, last_at = :at,
-	reason = :reason, value = :value, deadline = :deadline, considered = :considered
+	target = :target, reason = :reason, value = :value, deadline = :deadline, considered = :considered
 WHERE id = (SELECT max(id) FROM decisions WHERE job_id = :job_id)
 	AND mode = :mode AND policy = :policy AND action = :action AND state = :state
 	AND candidates IS :candidates AND offset = :offset AND skipped = :skipped AND explored = :explored`
 
 const insertDecision = `INSERT INTO decisions (job_id, first_cycle, last_cycle, first_at, last_at, mode, policy,
-	action, state, candidates, offset, skipped, explored, reason, value, deadline, considered)
+	action, state, candidates, target, offset, skipped, explored, reason, value, deadline, considered)
 VALUES (:job_id, :cycle, :cycle, :at, :at, :mode, :policy,
-	:action, :state, :candidates, :offset, :skipped, :explored, :reason, :value, :deadline, :considered)`
+	:action, :state, :candidates, :target, :offset, :skipped, :explored, :reason, :value, :deadline, :considered)`
 
 // decisionRow is what the statements above take and, with the spans of cycles
 // and time, a row of the table decisions.
@@ -41,6 +41,7 @@ type decisionRow struct {
 	Action     policy.Action  `db:"action"`
 	State      string         `db:"state"`
 	Candidates sql.NullString `db:"candidates"`
+	Target     sql.NullString `db:"target"`
 	Offset     int64          `db:"offset"`
 	Skipped    string         `db:"skipped"`
 	Explored   bool           `db:"explored"`
@@ -101,7 +102,7 @@ func newDecisionRow(d policy.Decision) decisionRow {
 			Value: o.Value, Visits: o.Visits, Note: o.Note}
 	}
 	return decisionRow{
-		JobID: d.JobID, Action: d.Action, State: d.State, Candidates: packNodes(d.Candidates),
+		JobID: d.JobID, Action: d.Action, State: d.State, Candidates: packNodes(d.Candidates), Target: packNodes(d.Target),
 		Offset: d.Offset, Skipped: d.Skipped, Explored: d.Explored, Reason: d.Reason, Value: d.Value,
 		Deadline: epoch(d.Deadline), Considered: toJSON(options),
 	}

@@ -139,9 +139,11 @@ func newJobRow(j *slurm.Job) jobRow {
 	}
 	// Slurm gives a pending job's start as an estimate, and a running job's
 	// end as the latest that its limit allows: neither has happened.
-	if j.Pending() {
+	// A job that was cancelled before its start carries the time of that.
+	switch {
+	case j.Pending():
 		row.Estimate = epoch(j.StartTime)
-	} else {
+	case !j.Done() || len(j.Nodes) > 0:
 		row.Start = epoch(j.StartTime)
 	}
 	if j.Done() {

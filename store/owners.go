@@ -62,12 +62,20 @@ func (s *Store) SaveOwner(ctx context.Context, o policy.Owner) error {
 	})
 }
 
-// ownersOf returns the owner records of changes, the last one of each job.
-func ownersOf(changes []policy.Change) []policy.Owner {
-	out := make([]policy.Owner, len(changes))
-	for i, c := range changes {
-		out[i] = c.Owner
-		out[i].JobID = c.Update.JobID
+// ownerOf returns the owner record of a change.
+func ownerOf(c policy.Change) policy.Owner {
+	o := c.Owner
+	o.JobID = c.Update.JobID
+	return o
+}
+
+// ownersOfSets returns the owner records of those changes that set something.
+func ownersOfSets(changes []policy.Change) []policy.Owner {
+	var out []policy.Owner
+	for _, c := range changes {
+		if c.Kind == policy.KindSet {
+			out = append(out, ownerOf(c))
+		}
 	}
 	return out
 }

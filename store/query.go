@@ -46,18 +46,21 @@ func (f Filter) where() (string, []any, error) {
 	if len(f.Jobs) > 0 {
 		add("(j.job_id IN (?) OR j.array_job_id IN (?))", f.Jobs, f.Jobs)
 	}
-	for column, values := range map[string][]string{"user": f.Users, "account": f.Accounts, "qos": f.QOS} {
-		if len(values) > 0 {
-			add("j."+column+" IN (?)", values)
+	for _, c := range []struct {
+		name   string
+		values []string
+	}{{"user", f.Users}, {"account", f.Accounts}, {"qos", f.QOS}} {
+		if len(c.values) > 0 {
+			add("j."+c.name+" IN (?)", c.values)
 		}
 	}
 	if len(f.Partitions) > 0 {
-		var any []string
+		var named []string
 		for _, p := range f.Partitions {
-			any = append(any, "instr(',' || j.partition || ',', ?) > 0")
+			named = append(named, "instr(',' || j.partition || ',', ?) > 0")
 			args = append(args, ","+p+",")
 		}
-		conds = append(conds, "("+strings.Join(any, " OR ")+")")
+		conds = append(conds, "("+strings.Join(named, " OR ")+")")
 	}
 	if len(f.Groups) > 0 {
 		add("j.grp IN (?)", f.Groups)
@@ -86,9 +89,14 @@ func (row *decisionRow) decision() (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("decision on job %d: %w", row.JobID, err)
 	}
+	target, err := unpackNodes(row.Target)
+	if err != nil {
+		return Decision{}, fmt.Errorf("decision on job %d: %w", row.JobID, err)
+	}
 	d := Decision{
 		Decision: policy.Decision{
-			JobID: row.JobID, Action: row.Action, State: row.State, Candidates: candidates, Offset: row.Offset,
+			JobID: row.JobID, Action: row.Action, State: row.State, Candidates: candidates,
+			Target: target, Offset: row.Offset,
 			Reason: row.Reason, Skipped: row.Skipped, Explored: row.Explored, Value: row.Value,
 			Deadline: instant(row.Deadline),
 		},

@@ -159,7 +159,7 @@ func (s *Store) lastDecisions(ctx context.Context, where string, args []any) (ma
 }
 
 const decisionColumns = `job_id, first_cycle, last_cycle, first_at, last_at, mode, policy, action, state,
-	candidates, offset, skipped, explored, reason, value, deadline, considered`
+	candidates, target, offset, skipped, explored, reason, value, deadline, considered`
 
 func (row *jobRow) job() (Job, error) {
 	var req requestJSON

@@ -17,10 +17,12 @@ const modeSteer = "steer"
 
 // Begin keeps a cycle before its first write to Slurm, in one transaction: the
 // jobs as they are, the samples, the plan, the changes that are about to be
-// written with their owner records, and which owner records to drop. It
-// returns the cycle's number.
+// written, the owner records of those that set something, and which owner
+// records to drop. It returns the cycle's number.
 //
-// In observe mode nothing will be written, so owner records stay as they are.
+// A take-back leaves the owner record as it is until End says that it was
+// applied: after a crash in between, it can be done again. In observe mode
+// nothing will be set, so no owner record is written.
 func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 	var cycle int64
 	err := s.inTx(ctx, "record a cycle in", func(tx *sqlx.Tx) error {
@@ -38,7 +40,7 @@ func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 				if r.Mode != modeSteer {
 					return nil
 				}
-				return upsertOwners(ctx, tx, ownersOf(r.Changes))
+				return upsertOwners(ctx, tx, append(ownersOfSets(r.Changes), r.Renew...))
 			},
 		} {
 			if err := part(); err != nil {
@@ -53,12 +55,19 @@ func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 	return cycle, nil
 }
 
-// End keeps how a cycle's changes ended and how long the cycle took. A change
-// without a result keeps an empty outcome: its end is not known.
+// End keeps how a cycle's changes ended, the owner records after take-backs that
+// were applied, and how long the cycle took. A change without a result keeps an
+// empty outcome: its end is not known.
 func (s *Store) End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error {
 	return s.inTx(ctx, "record the results of a cycle in", func(tx *sqlx.Tx) error {
 		for _, r := range results {
 			if err := endChange(ctx, tx, cycle, r); err != nil {
+				return err
+			}
+			if r.Change.Kind != policy.KindTakeBack || r.Outcome != policy.Applied {
+				continue
+			}
+			if err := upsertOwners(ctx, tx, []policy.Owner{ownerOf(r.Change)}); err != nil {
 				return err
 			}
 		}

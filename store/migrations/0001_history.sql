@@ -81,6 +81,7 @@ CREATE TABLE decisions (
     action      TEXT    NOT NULL,
     state       TEXT    NOT NULL,
     candidates  TEXT,                          -- NULL: all nodes
+    target      TEXT,                          -- what the shape that is meant would take now; NULL: cannot start
     offset      INTEGER NOT NULL,
     skipped     TEXT    NOT NULL,
     explored    INTEGER NOT NULL,
