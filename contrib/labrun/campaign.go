@@ -140,7 +140,7 @@ func (c *Campaign) Rows(ctx context.Context) ([]Row, error) {
 			return nil, fmt.Errorf("job %s is %s: no end yet", id, r.State)
 		}
 		r.Job = c.Jobs[i]
-		r.Result = c.result(r.Job.User, id)
+		r.Result = c.Lab.Result(r.Job.User, id)
 		rows[i] = r
 	}
 	return rows, nil
@@ -172,9 +172,10 @@ func epoch(s string) time.Time {
 	return time.Unix(n, 0)
 }
 
-// result finds the line of JSON that an emulated job prints at its end.
-func (c *Campaign) result(user, id string) *Result {
-	path := filepath.Join(c.Lab.Root, "home", user, strings.Replace(workload.Output, "%j", id, 1))
+// Result returns what an emulated job of a workload printed at its end, nil
+// when it printed no result.
+func (l *Lab) Result(user, id string) *Result {
+	path := filepath.Join(l.Root, "home", user, strings.Replace(workload.Output, "%j", id, 1))
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil
