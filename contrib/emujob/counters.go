@@ -52,11 +52,14 @@ func loadOf(m sim.Model, st state, gpusHere int) load {
 	return l
 }
 
-// publisher keeps one rank's counters.
+// publisher keeps the counters of one rank's GPUs and of their part of the
+// node's NIC.
 type publisher struct {
 	shared shared
-	rank   rank
+	node   string
+	gpus   []int
 	job    uint32
+	pid    int
 
 	now           load
 	nvlink, net   float64 // bytes since the last flush
@@ -77,7 +80,7 @@ func (p *publisher) advance(next load, now time.Time) error {
 	if now.Sub(p.flushed) < flushEvery {
 		return nil
 	}
-	return p.flush(p.rank.PID, now)
+	return p.flush(p.pid, now)
 }
 
 // pause leaves out the time that the process was stopped.
@@ -85,6 +88,9 @@ func (p *publisher) pause(now time.Time) { p.last = now }
 
 // close leaves the GPUs idle and the counters where they are.
 func (p *publisher) close(now time.Time) error {
+	if p.last.IsZero() {
+		return nil // it never ran
+	}
 	if err := p.advance(load{}, now); err != nil {
 		return err
 	}
@@ -95,9 +101,9 @@ func (p *publisher) close(now time.Time) error {
 // passes from job to job with its counters, so the node is locked.
 func (p *publisher) flush(pid int, now time.Time) error {
 	p.flushed = now
-	dir := p.shared.node(p.rank.Node)
+	dir := p.shared.node(p.node)
 	err := withLock(filepath.Join(dir, "lock"), func() error {
-		for _, gpu := range p.rank.GPUs {
+		for _, gpu := range p.gpus {
 			if err := p.writeGPU(dir, gpu, pid, now); err != nil {
 				return err
 			}
@@ -116,7 +122,7 @@ func (p *publisher) flush(pid int, now time.Time) error {
 	})
 	p.nvlink -= float64(uint64(p.nvlink/1024)) * 1024
 	if err != nil {
-		return fmt.Errorf("counters of %s: %w", p.rank.Node, err)
+		return fmt.Errorf("counters of %s: %w", p.node, err)
 	}
 	return nil
 }
@@ -124,7 +130,7 @@ func (p *publisher) flush(pid int, now time.Time) error {
 func (p *publisher) writeGPU(dir string, gpu, pid int, now time.Time) error {
 	path := gpuPath(dir, gpu)
 	kib := readGPUCounter(path) + uint64(p.nvlink/1024)
-	return writeFile(path, gpuText(p.rank.Node, gpu, pid, p.job, p.now, kib, now))
+	return writeFile(path, gpuText(p.node, gpu, pid, p.job, p.now, kib, now))
 }
 
 func gpuPath(nodeDir string, gpu int) string {

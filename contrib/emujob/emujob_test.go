@@ -64,8 +64,8 @@ func (c cluster) start(job int, nodes []string, first, gpus int, args ...string)
 		p := &proc{cmd: exec.Command(os.Args[0], append(args, "--tick", "50ms", "--wait", "10s")...)}
 		p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 		p.cmd.Env = append(os.Environ(), "EMUJOB_TEST_PROCESS=1", "RIFLING_EMU_DIR="+c.dir,
-			fmt.Sprint("SLURM_JOB_ID=", job), "SLURM_STEP_ID=0", fmt.Sprint("SLURM_STEP_NUM_NODES=", len(nodes)),
-			fmt.Sprint("SLURM_NODEID=", i), "SLURM_LOCALID=0", "SLURMD_NODENAME="+node,
+			fmt.Sprint("SLURM_JOB_ID=", job), "SLURM_STEP_ID=0", fmt.Sprint("SLURM_STEP_NUM_TASKS=", len(nodes)),
+			fmt.Sprint("SLURM_PROCID=", i), "SLURMD_NODENAME="+node,
 			"SLURM_STEP_GPUS="+strings.Join(indices, ","))
 		if err := p.cmd.Start(); err != nil {
 			c.t.Fatal(err)
@@ -175,7 +175,7 @@ func TestKilledJobLeavesTheNICToOthers(t *testing.T) {
 	bert, _ := sim.FindModel("bert")
 	alone := sim.Rate(bert, r.Placement, func(string) (float64, int) { return sim.DefaultNICBytesPerSecond, 1 })
 	near(t, "rate beside a dead job", r.Rate, alone, 0.05)
-	if _, err := os.Stat(shared{c.dir}.rank("n1", "1.0")); err == nil {
+	if _, err := os.Stat(shared{c.dir}.rank("n1", "1.0", 0)); err == nil {
 		t.Error("the dead job's registration is still there")
 	}
 }
@@ -261,9 +261,34 @@ func TestLoadOf(t *testing.T) {
 	}
 }
 
+func TestClaims(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ranks  []rank
+		byRank map[int][]int
+		byNode map[string]int
+	}{
+		"one task per node": {
+			[]rank{{Rank: 0, Node: "a", GPUs: []int{0, 1}}, {Rank: 1, Node: "b", GPUs: []int{2}}},
+			map[int][]int{0: {0, 1}, 1: {2}}, map[string]int{"a": 2, "b": 1}},
+		"one GPU per task": {
+			[]rank{{Rank: 0, Node: "a", GPUs: []int{0}}, {Rank: 1, Node: "a", GPUs: []int{1}}, {Rank: 2, Node: "b", GPUs: []int{0}}},
+			map[int][]int{0: {0}, 1: {1}, 2: {0}}, map[string]int{"a": 2, "b": 1}},
+		"tasks that all see the node's GPUs count each once": {
+			[]rank{{Rank: 0, Node: "a", GPUs: []int{0, 1}}, {Rank: 1, Node: "a", GPUs: []int{0, 1}}},
+			map[int][]int{0: {0, 1}}, map[string]int{"a": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			byRank, byNode := claims(tc.ranks)
+			if diff := cmp.Diff(tc.byRank, byRank) + cmp.Diff(tc.byNode, byNode); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestPlaceFromEnv(t *testing.T) {
 	batch := map[string]string{
-		"SLURM_JOB_ID": "17", "SLURMD_NODENAME": "gpu01", "SLURM_NNODES": "2", "SLURM_NODEID": "0",
+		"SLURM_JOB_ID": "17", "SLURMD_NODENAME": "gpu01", "SLURM_NNODES": "2", "SLURM_PROCID": "0",
 		"SLURM_JOB_GPUS": "4-5,7", "SLURM_GPUS_ON_NODE": "3",
 	}
 	with := func(more map[string]string) map[string]string {
@@ -276,7 +301,7 @@ func TestPlaceFromEnv(t *testing.T) {
 		}
 		return out
 	}
-	srun := map[string]string{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "1",
+	srun := map[string]string{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1",
 		"SLURMD_NODENAME": "gpu02", "SLURM_STEP_GPUS": "0,1"}
 	for name, tc := range map[string]struct {
 		env  map[string]string
@@ -287,7 +312,7 @@ func TestPlaceFromEnv(t *testing.T) {
 		"a task of srun knows its node's part": {with(srun),
 			place{Job: 17, Key: "17.0", Node: "gpu02", Rank: 1, Ranks: 2, GPUs: []int{0, 1}}},
 		"srun hands on the first node's GPUs, which are not ours": {
-			with(map[string]string{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_GPUS_ON_NODE": "2"}),
+			with(map[string]string{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_GPUS_ON_NODE": "2"}),
 			place{Job: 17, Key: "17.0", Node: "gpu01", Ranks: 1, GPUs: []int{0, 1}}},
 		"a requeued job is another run": {with(map[string]string{"SLURM_RESTART_COUNT": "1"}),
 			place{Job: 17, Key: "17.batch.r1", Node: "gpu01", Ranks: 1, GPUs: []int{4, 5, 7}}},
@@ -306,7 +331,7 @@ func TestPlaceFromEnv(t *testing.T) {
 		"outside Slurm":   {},
 		"no GPU":          with(map[string]string{"SLURM_JOB_GPUS": "", "SLURM_GPUS_ON_NODE": ""}),
 		"odd list":        with(map[string]string{"SLURM_JOB_GPUS": "0,x"}),
-		"rank beyond all": with(map[string]string{"SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "2"}),
+		"rank beyond all": with(map[string]string{"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "2"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := placeFromEnv(func(k string) string { return env[k] }); err == nil {

@@ -70,9 +70,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return report(stderr, err, exitUsage)
 	}
-	if p.Local != 0 {
-		return exitOK // the first task on the node works for its node
-	}
 	if err := work(ctx, opts, p, stdout); err != nil {
 		if errors.Is(err, context.Canceled) {
 			return exitCancelled

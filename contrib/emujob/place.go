@@ -17,9 +17,8 @@ type place struct {
 	Job   slurm.JobID
 	Key   string // names the job step, and its run when it was requeued: "17.0", "17.batch.r1"
 	Node  string
-	Rank  int // of this node in the step; 0 leads
-	Ranks int // nodes of the step
-	Local int // of this task on its node; only 0 works
+	Rank  int // of this task in the step; 0 leads
+	Ranks int // tasks of the step
 	GPUs  []int
 }
 
@@ -37,16 +36,15 @@ func placeFromEnv(get func(string) string) (place, error) {
 	}
 
 	step, gpuVars := "batch", []string{"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"}
-	if nodes := get("SLURM_STEP_NUM_NODES"); nodes != "" {
+	if tasks := get("SLURM_STEP_NUM_TASKS"); tasks != "" {
 		// srun hands on the batch script's SLURM_JOB_GPUS, which says nothing of other nodes.
 		step, gpuVars = get("SLURM_STEP_ID"), []string{"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES"}
-		if p.Ranks, err = strconv.Atoi(nodes); err != nil || p.Ranks < 1 {
-			return place{}, fmt.Errorf("odd SLURM_STEP_NUM_NODES %q", nodes)
+		if p.Ranks, err = strconv.Atoi(tasks); err != nil || p.Ranks < 1 {
+			return place{}, fmt.Errorf("odd SLURM_STEP_NUM_TASKS %q", tasks)
 		}
-		if p.Rank, err = strconv.Atoi(get("SLURM_NODEID")); err != nil || p.Rank < 0 || p.Rank >= p.Ranks {
-			return place{}, fmt.Errorf("odd SLURM_NODEID %q of %d nodes", get("SLURM_NODEID"), p.Ranks)
+		if p.Rank, err = strconv.Atoi(get("SLURM_PROCID")); err != nil || p.Rank < 0 || p.Rank >= p.Ranks {
+			return place{}, fmt.Errorf("odd SLURM_PROCID %q of %d tasks", get("SLURM_PROCID"), p.Ranks)
 		}
-		p.Local, _ = strconv.Atoi(get("SLURM_LOCALID"))
 	}
 	p.Key = fmt.Sprintf("%d.%s", job, step)
 	if r := get("SLURM_RESTART_COUNT"); r != "" && r != "0" {

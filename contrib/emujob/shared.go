@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,19 +19,20 @@ import (
 //
 //	scale, nic_gbps           one number each, settings for all jobs
 //	jobs/KEY.json             a job's state, written by its leader
-//	nodes/NODE/jobs/KEY       a rank on a node, locked while it lives
+//	nodes/NODE/jobs/KEY@RANK  a task on a node, locked while it lives
 //	nodes/NODE/gpu/N          GPU N as the stand-in NVML shows it
 //	nodes/NODE/sys/...        InfiniBand counters as the kernel shows them
 //	nodes/NODE/lock           held while counters are added to
 type shared struct{ dir string }
 
 func (s shared) node(name string) string { return filepath.Join(s.dir, "nodes", name) }
-func (s shared) rank(node, key string) string {
-	return filepath.Join(s.node(node), "jobs", key)
+func (s shared) rank(node, key string, rank int) string {
+	return filepath.Join(s.node(node), "jobs", key+"@"+strconv.Itoa(rank))
 }
 func (s shared) state(key string) string { return filepath.Join(s.dir, "jobs", key+".json") }
 
-// rank is one node's part of a job, as it registers.
+// rank is one task of a job, as it registers. Tasks may each have a GPU of
+// their own (--gpus-per-task), or all those on the node.
 type rank struct {
 	Key  string `json:"key"`
 	Rank int    `json:"rank"`
@@ -50,8 +53,9 @@ const (
 type state struct {
 	Key        string         `json:"key"`
 	Model      string         `json:"model"`
-	Lead       string         `json:"lead"` // node of rank 0
-	GPUs       map[string]int `json:"gpus"` // by node
+	Lead       string         `json:"lead"`   // node of rank 0
+	GPUs       map[string]int `json:"gpus"`   // by node
+	Claims     map[int][]int  `json:"claims"` // the GPUs that each rank publishes, each GPU once
 	Contends   bool           `json:"contends"`
 	Phase      string         `json:"phase"`
 	Iterations float64        `json:"iterations"`
@@ -78,10 +82,10 @@ func (s shared) register(r rank) (release func(), err error) {
 		return nil, err
 	}
 	var f *os.File
-	path := s.rank(r.Node, r.Key)
+	path := s.rank(r.Node, r.Key, r.Rank)
 	err = withLock(filepath.Join(s.node(r.Node), "lock"), func() error {
 		if held(path) {
-			return fmt.Errorf("step %s runs on %s already", r.Key, r.Node)
+			return fmt.Errorf("rank %d of step %s runs on %s already", r.Rank, r.Key, r.Node)
 		}
 		f, err = hold(path, string(content)+"\n")
 		return err
@@ -95,13 +99,13 @@ func (s shared) register(r rank) (release func(), err error) {
 	}, nil
 }
 
-// ranks returns the living ranks of a job, by node.
-func (s shared) ranks(key string) (map[string]rank, error) {
-	paths, err := filepath.Glob(filepath.Join(s.dir, "nodes", "*", "jobs", key))
+// ranks returns the living ranks of a job, in order.
+func (s shared) ranks(key string) ([]rank, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "nodes", "*", "jobs", key+"@*"))
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]rank{}
+	var out []rank
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil || !held(path) {
@@ -111,9 +115,31 @@ func (s shared) ranks(key string) (map[string]rank, error) {
 		if err := json.Unmarshal(content, &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		out[r.Node] = r
+		out = append(out, r)
 	}
+	slices.SortFunc(out, func(a, b rank) int { return a.Rank - b.Rank })
 	return out, nil
+}
+
+// claims shares the GPUs out among the ranks: where several see the same one,
+// the first has it.
+func claims(ranks []rank) (byRank map[int][]int, byNode map[string]int) {
+	type device struct {
+		node string
+		gpu  int
+	}
+	taken := map[device]bool{}
+	byRank, byNode = map[int][]int{}, map[string]int{}
+	for _, r := range ranks {
+		for _, gpu := range r.GPUs {
+			if d := (device{r.Node, gpu}); !taken[d] {
+				taken[d] = true
+				byRank[r.Rank] = append(byRank[r.Rank], gpu)
+				byNode[r.Node]++
+			}
+		}
+	}
+	return byRank, byNode
 }
 
 func (s shared) writeState(st state) error {
@@ -145,14 +171,15 @@ func (s shared) neighbours(node, key string, now time.Time, seen map[string]bool
 	if err != nil {
 		return 0
 	}
-	n := 0
+	sharing := map[string]bool{}
 	for _, e := range entries {
-		other := e.Name()
-		if other == key || strings.HasPrefix(other, ".") {
+		other, _, ok := strings.Cut(e.Name(), "@")
+		if !ok || other == key || strings.HasPrefix(other, ".") || sharing[other] {
 			continue
 		}
-		if !held(s.rank(node, other)) {
-			s.bury(node, other)
+		path := filepath.Join(s.node(node), "jobs", e.Name())
+		if !held(path) {
+			s.bury(node, path)
 			continue
 		}
 		info, err := os.Stat(s.state(other))
@@ -167,18 +194,18 @@ func (s shared) neighbours(node, key string, now time.Time, seen map[string]bool
 			seen[other] = st.Contends
 		}
 		if seen[other] {
-			n++
+			sharing[other] = true
 		}
 	}
-	return n
+	return len(sharing)
 }
 
 // bury removes the registration of a dead rank, unless the name was taken
 // again in the meantime.
-func (s shared) bury(node, key string) {
+func (s shared) bury(node, path string) {
 	_ = withLock(filepath.Join(s.node(node), "lock"), func() error {
-		if !held(s.rank(node, key)) {
-			return os.Remove(s.rank(node, key))
+		if !held(path) {
+			return os.Remove(path)
 		}
 		return nil
 	})

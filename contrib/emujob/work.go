@@ -42,7 +42,7 @@ func work(ctx context.Context, o options, p place, stdout io.Writer) (err error)
 	w := &worker{options: o, place: p, resumed: make(chan os.Signal, 1)}
 	signal.Notify(w.resumed, syscall.SIGCONT)
 	defer signal.Stop(w.resumed)
-	w.publisher = &publisher{shared: o.shared, rank: r, job: uint32(p.Job)}
+	w.publisher = &publisher{shared: o.shared, node: p.Node, job: uint32(p.Job), pid: r.PID}
 	defer func() { err = errors.Join(err, w.publisher.close(time.Now())) }()
 
 	if p.Rank == 0 {
@@ -76,10 +76,10 @@ func (w *worker) lead(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	st := state{Key: w.place.Key, Model: w.model.Name, Lead: w.place.Node, Phase: running, GPUs: map[string]int{}}
+	st := state{Key: w.place.Key, Model: w.model.Name, Lead: w.place.Node, Phase: running}
+	st.Claims, st.GPUs = claims(ranks)
 	speeds, slowest := map[string]float64{}, 0.0
-	for node, r := range ranks {
-		st.GPUs[node] = len(r.GPUs)
+	for node := range st.GPUs {
 		if speeds[node], err = w.shared.nicSpeed(node); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (w *worker) lead(ctx context.Context, stdout io.Writer) error {
 	}
 	st.Contends = sim.Contends(w.model, st.GPUs, slowest)
 
-	j := &job{worker: w, state: st, speeds: speeds, seen: map[string]bool{}, started: time.Now()}
+	j := &job{worker: w, state: st, ranks: ranks, speeds: speeds, seen: map[string]bool{}, started: time.Now()}
 	ideal := sim.PackedRate(w.model, gpuCount(st.GPUs))
 	if w.seconds > 0 {
 		w.iterations = w.seconds * ideal
@@ -107,7 +107,7 @@ func (w *worker) lead(ctx context.Context, stdout io.Writer) error {
 }
 
 // gather waits until all ranks of the step have registered.
-func (w *worker) gather(ctx context.Context) (map[string]rank, error) {
+func (w *worker) gather(ctx context.Context) ([]rank, error) {
 	deadline := time.Now().Add(w.wait)
 	for {
 		ranks, err := w.shared.ranks(w.place.Key)
@@ -118,7 +118,7 @@ func (w *worker) gather(ctx context.Context) (map[string]rank, error) {
 			return ranks, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%d of %d nodes registered within %s", len(ranks), w.place.Ranks, w.wait)
+			return nil, fmt.Errorf("%d of %d tasks registered within %s", len(ranks), w.place.Ranks, w.wait)
 		}
 		if _, err := w.sleep(ctx, min(w.tick, 100*time.Millisecond)); err != nil {
 			return nil, err
@@ -130,6 +130,7 @@ func (w *worker) gather(ctx context.Context) (map[string]rank, error) {
 type job struct {
 	*worker
 	state   state
+	ranks   []rank
 	speeds  map[string]float64 // NIC, bytes per second, by node
 	seen    map[string]bool
 	started time.Time
@@ -166,9 +167,9 @@ func (j *job) run(ctx context.Context) error {
 
 // lost tells when a rank has died; the job cannot go on without it.
 func (j *job) lost() error {
-	for node := range j.state.GPUs {
-		if !held(j.shared.rank(node, j.state.Key)) {
-			return fmt.Errorf("the rank on %s is gone", node)
+	for _, r := range j.ranks {
+		if !held(j.shared.rank(r.Node, r.Key, r.Rank)) {
+			return fmt.Errorf("rank %d on %s is gone", r.Rank, r.Node)
 		}
 	}
 	return nil
@@ -242,7 +243,7 @@ func (w *worker) follow(ctx context.Context, since time.Time) error {
 
 // obey does what the leader's state says; done when the job has finished.
 func (w *worker) obey(st state) (done bool, err error) {
-	if st.Phase == running && !held(w.shared.rank(st.Lead, st.Key)) {
+	if st.Phase == running && !held(w.shared.rank(st.Lead, st.Key, 0)) {
 		// It may have ended between the two looks.
 		if st, err = w.shared.readState(st.Key); err != nil {
 			return false, err
@@ -261,7 +262,8 @@ func (w *worker) obey(st state) (done bool, err error) {
 }
 
 func (w *worker) publish(st state, now time.Time) error {
-	return w.publisher.advance(loadOf(w.model, st, len(w.place.GPUs)), now)
+	w.publisher.gpus = st.Claims[w.place.Rank]
+	return w.publisher.advance(loadOf(w.model, st, len(w.publisher.gpus)), now)
 }
 
 func gpuCount(gpus map[string]int) int {
