@@ -64,16 +64,14 @@ func endChange(ctx context.Context, tx *sqlx.Tx, cycle int64, r policy.Result) e
 }
 
 // SaveRelease keeps what became of a job that was taken back outside the
-// daemon's cycles, at the given instant. With done, nothing of rifling's is
-// left on the job and its owner record goes in the same transaction.
-func (s *Store) SaveRelease(ctx context.Context, at time.Time, r policy.Result, done bool) error {
+// daemon's cycles, at the given instant, and the owner record that then stands.
+func (s *Store) SaveRelease(ctx context.Context, at time.Time, r policy.Result) error {
 	return s.inTx(ctx, "record a release in", func(tx *sqlx.Tx) error {
-		id := r.Change.Update.JobID
-		_, err := tx.ExecContext(ctx, insertChange, nil, id, epoch(at), policy.KindTakeBack,
+		_, err := tx.ExecContext(ctx, insertChange, nil, r.Change.Update.JobID, epoch(at), policy.KindTakeBack,
 			packUpdate(r.Change.Update), r.Change.Why, r.Outcome, r.Detail)
-		if err != nil || !done {
+		if err != nil {
 			return err
 		}
-		return deleteOwners(ctx, tx, []slurm.JobID{id})
+		return settleOwner(ctx, tx, r)
 	})
 }

@@ -80,6 +80,24 @@ func ownersOfSets(changes []policy.Change) []policy.Owner {
 	return out
 }
 
+// settleOwner keeps the owner record that stands after a result. Where the
+// result leaves that open, a set stands as Begin kept it, and a take-back
+// counts only if it was applied.
+func settleOwner(ctx context.Context, tx *sqlx.Tx, r policy.Result) error {
+	o := r.Owner
+	if o == nil {
+		if r.Change.Kind != policy.KindTakeBack || r.Outcome != policy.Applied {
+			return nil
+		}
+		after := ownerOf(r.Change)
+		o = &after
+	}
+	if o.SetAt.IsZero() {
+		return deleteOwners(ctx, tx, []slurm.JobID{r.Change.Update.JobID})
+	}
+	return upsertOwners(ctx, tx, []policy.Owner{*o})
+}
+
 func upsertOwners(ctx context.Context, tx *sqlx.Tx, owners []policy.Owner) error {
 	for _, o := range owners {
 		if _, err := tx.NamedExecContext(ctx, upsertOwner, newOwnerRow(o)); err != nil {

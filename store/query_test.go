@@ -224,7 +224,7 @@ func TestPruneForgetsHistoryButNotOwners(t *testing.T) {
 		}
 	}
 	res := policy.Result{Change: exclude(3), Outcome: policy.Applied}
-	if err := s.SaveRelease(ctx, t0, res, false); err != nil {
+	if err := s.SaveRelease(ctx, t0, res); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Prune(ctx, t0.Add(24*time.Hour)); err != nil {
@@ -251,18 +251,19 @@ func TestPruneForgetsHistoryButNotOwners(t *testing.T) {
 func TestAReleaseDropsTheOwnerOnlyWhenNothingIsLeft(t *testing.T) {
 	s := filled(t)
 	ctx := context.Background()
-	res := policy.Result{Change: exclude(1), Outcome: policy.Skipped, Detail: "the job runs"}
-	for _, done := range []bool{false, true} {
-		if err := s.SaveRelease(ctx, t0.Add(time.Hour), res, done); err != nil {
+	still := exclude(1, "gpu02").Owner
+	for _, stands := range []policy.Owner{still, {JobID: 1}} {
+		res := policy.Result{Change: exclude(1), Outcome: policy.Skipped, Detail: "the job runs", Owner: &stands}
+		if err := s.SaveRelease(ctx, t0.Add(time.Hour), res); err != nil {
 			t.Fatal(err)
 		}
 		owners, err := s.Owners(ctx)
-		if err != nil || (len(owners) == 0) != done {
-			t.Errorf("done %v: owners %v, %v", done, owners, err)
+		if err != nil || (len(owners) == 0) != stands.SetAt.IsZero() {
+			t.Errorf("%+v stands: owners %v, %v", stands, owners, err)
 		}
 	}
 	st, err := s.Story(ctx, 1)
-	if err != nil || len(st.Changes) != 3 || st.Changes[2].Cycle != 0 {
+	if err != nil || len(st.Changes) != 3 || st.Owner != nil || st.Changes[2].Cycle != 0 {
 		t.Errorf("changes: %+v, %v", st.Changes, err)
 	}
 }

@@ -22,7 +22,7 @@ const modeSteer = "steer"
 //
 // A take-back leaves the owner record as it is until End says that it was
 // applied: after a crash in between, it can be done again. In observe mode
-// nothing will be set, so no owner record is written.
+// nothing will be set, so nothing becomes owned.
 func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 	var cycle int64
 	err := s.inTx(ctx, "record a cycle in", func(tx *sqlx.Tx) error {
@@ -36,11 +36,12 @@ func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 			func() error { return saveDecisions(ctx, tx, cycle, r) },
 			func() error { return insertChanges(ctx, tx, cycle, r.At, r.Changes) },
 			func() error { return deleteOwners(ctx, tx, r.Forget) },
+			func() error { return upsertOwners(ctx, tx, r.Renew) },
 			func() error {
 				if r.Mode != modeSteer {
 					return nil
 				}
-				return upsertOwners(ctx, tx, append(ownersOfSets(r.Changes), r.Renew...))
+				return upsertOwners(ctx, tx, ownersOfSets(r.Changes))
 			},
 		} {
 			if err := part(); err != nil {
@@ -55,19 +56,16 @@ func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 	return cycle, nil
 }
 
-// End keeps how a cycle's changes ended, the owner records after take-backs that
-// were applied, and how long the cycle took. A change without a result keeps an
-// empty outcome: its end is not known.
+// End keeps how a cycle's changes ended, the owner records that stand after
+// them, and how long the cycle took. A change without a result keeps an empty
+// outcome: its end is not known.
 func (s *Store) End(ctx context.Context, cycle int64, results []policy.Result, took time.Duration) error {
 	return s.inTx(ctx, "record the results of a cycle in", func(tx *sqlx.Tx) error {
 		for _, r := range results {
 			if err := endChange(ctx, tx, cycle, r); err != nil {
 				return err
 			}
-			if r.Change.Kind != policy.KindTakeBack || r.Outcome != policy.Applied {
-				continue
-			}
-			if err := upsertOwners(ctx, tx, []policy.Owner{ownerOf(r.Change)}); err != nil {
+			if err := settleOwner(ctx, tx, r); err != nil {
 				return err
 			}
 		}

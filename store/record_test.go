@@ -272,8 +272,9 @@ func TestEndNotesEachOutcome(t *testing.T) {
 func TestOwnersFollowWhatIsWritten(t *testing.T) {
 	takeBack := exclude(1)
 	takeBack.Kind = policy.KindTakeBack
-	takeBack.Owner = policy.Owner{JobID: 1, PrevExclude: []string{"gpu02"}}
+	takeBack.Owner = policy.Owner{JobID: 1, PrevExclude: []string{"gpu02"}, SetAt: t0}
 	set := exclude(1, "gpu02")
+	none := &policy.Owner{JobID: 1}
 	renewed := set.Owner
 	renewed.ExpiresAt = t0.Add(time.Hour)
 	tests := map[string]struct {
@@ -282,6 +283,7 @@ func TestOwnersFollowWhatIsWritten(t *testing.T) {
 		renew   []policy.Owner
 		forget  []slurm.JobID
 		outcome policy.Outcome
+		stands  *policy.Owner
 		want    []policy.Owner
 	}{
 		"set is owned before the write":    {mode: "steer", changes: []policy.Change{set}, want: []policy.Owner{set.Owner}},
@@ -290,6 +292,12 @@ func TestOwnersFollowWhatIsWritten(t *testing.T) {
 			changes: []policy.Change{takeBack}, outcome: policy.Failed, want: []policy.Owner{set.Owner}},
 		"a take-back that was applied counts": {mode: "steer", renew: []policy.Owner{set.Owner},
 			changes: []policy.Change{takeBack}, outcome: policy.Applied, want: []policy.Owner{takeBack.Owner}},
+		"a set that did not come through is none": {mode: "steer", changes: []policy.Change{set},
+			outcome: policy.Skipped, stands: none, want: []policy.Owner{}},
+		"a set of unknown end stays owned": {mode: "steer", changes: []policy.Change{set},
+			outcome: policy.Failed, want: []policy.Owner{set.Owner}},
+		"what the result says stands": {mode: "steer", changes: []policy.Change{set},
+			outcome: policy.Applied, stands: &renewed, want: []policy.Owner{renewed}},
 		"renewed":         {mode: "steer", renew: []policy.Owner{renewed}, want: []policy.Owner{renewed}},
 		"gone from Slurm": {mode: "observe", forget: []slurm.JobID{1}, want: []policy.Owner{}},
 	}
@@ -301,7 +309,7 @@ func TestOwnersFollowWhatIsWritten(t *testing.T) {
 			r.Mode, r.Changes, r.Renew, r.Forget = tc.mode, tc.changes, tc.renew, tc.forget
 			n := begin(t, s, r)
 			if tc.outcome != "" {
-				end(t, s, n, policy.Result{Change: tc.changes[0], Outcome: tc.outcome})
+				end(t, s, n, policy.Result{Change: tc.changes[0], Outcome: tc.outcome, Owner: tc.stands})
 			}
 			got, err := s.Owners(ctx)
 			if d := cmp.Diff(tc.want, got); d != "" || err != nil {
