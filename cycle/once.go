@@ -155,15 +155,21 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	return rep, nil
 }
 
-// drain takes the counters that came in and sets them to Slurm's clock: they
-// are from the time since the last cycle, so now is when they end.
+// drain takes the counters that came in and sets them to Slurm's clock: the
+// latest of them ends now, the others as long before as the collectors say.
 func (l *Loop) drain(snap *slurm.Snapshot) []profile.Sample {
 	if l.Telemetry == nil {
 		return nil
 	}
 	samples := l.Telemetry.Drain()
+	var latest time.Time
+	for _, s := range samples {
+		if s.At.After(latest) {
+			latest = s.At
+		}
+	}
 	for i := range samples {
-		samples[i].At = snap.TakenAt
+		samples[i].At = snap.TakenAt.Add(-latest.Sub(samples[i].At))
 	}
 	return samples
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"rifling/slurm"
+)
+
+// Validate reports the first value that cannot be meant.
+func (c *Config) Validate() error {
+	type rule struct {
+		bad bool
+		key string
+		is  any
+		say string
+	}
+	rules := []rule{
+		{c.Mode != ModeObserve && c.Mode != ModeSteer, "mode", c.Mode, "use observe or steer"},
+		{c.Policy != "rifling" && c.Policy != "pack" && c.Policy != "slurm", "policy", c.Policy, "use rifling, pack or slurm"},
+		{c.Order != "fcfs" && c.Order != "slurm", "order", c.Order, "use fcfs or slurm"},
+		{c.Interval < 100*time.Millisecond, "interval", c.Interval, "use 1s or more; 15s suits most sites"},
+		{c.Slurm.URL == "", "slurm.url", c.Slurm.URL, "name slurmrestd, e.g. unix:///run/rifling/slurmrestd.sock"},
+		{c.Slurm.Timeout <= 0, "slurm.timeout", c.Slurm.Timeout, "use e.g. 30s"},
+		{c.Database == "", "database", c.Database, "name a file, e.g. /var/lib/rifling/rifling.db"},
+		{c.Limits.Depth < 0, "limits.depth", c.Limits.Depth, "use 0 (no job) or more"},
+		{c.Limits.SlackNodes < 0, "limits.slack-nodes", c.Limits.SlackNodes, "use 0 or more"},
+		{c.Limits.MaxOffset < 0, "limits.max-offset", c.Limits.MaxOffset, "use 0 (never) or more"},
+		{c.Limits.MaxChanges < 0, "limits.max-changes", c.Limits.MaxChanges, "use 0 (never) or more"},
+		{c.Limits.MaxWait < 0, "limits.max-wait", c.Limits.MaxWait, "use 0 (never wait) or more"},
+		{c.Limits.TTL < 2*c.Interval, "limits.ttl", c.Limits.TTL, "use at least twice the interval, else what was set expires between cycles"},
+		{c.Profile.Groups < 1, "profile.groups", c.Profile.Groups, "use 1 to 5; 3 by default"},
+		{c.Agent.Alpha <= 0 || c.Agent.Alpha > 1, "agent.alpha", c.Agent.Alpha, "use more than 0, at most 1"},
+		{c.Agent.Tau <= 0, "agent.tau", c.Agent.Tau, "use e.g. 1h"},
+		{c.Agent.Epsilon < 0 || c.Agent.Epsilon > 1, "agent.epsilon", c.Agent.Epsilon, "use 0 to 1"},
+		{c.Agent.Prior != "rule" && c.Agent.Prior != "none", "agent.prior", c.Agent.Prior, "use rule or none"},
+	}
+	for _, r := range rules {
+		if r.bad {
+			return slurm.WithHint(fmt.Errorf("%s: %v is not possible", r.key, r.is), "%s", r.say)
+		}
+	}
+	return nil
+}
