@@ -152,6 +152,19 @@ func parseEnv(repo string, r io.Reader) (*Lab, error) {
 	return l, nil
 }
 
+// Remove takes down the lab of that name, or what is left of one; a lab that
+// does not exist is no error.
+func Remove(ctx context.Context, name string) error {
+	repo, err := Repo()
+	if err != nil {
+		return err
+	}
+	if _, err := labSh(ctx, repo, []string{"LAB=" + name}, nil, nil, "down"); err != nil {
+		return fmt.Errorf("remove lab %s: %w", name, err)
+	}
+	return nil
+}
+
 // Down stops the lab and leaves nothing of it behind but the package cache.
 func (l *Lab) Down(ctx context.Context) error {
 	_, err := l.Verb(ctx, "down")
