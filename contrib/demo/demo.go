@@ -138,7 +138,8 @@ func (d *demo) watch(ctx context.Context) error {
 	d.title("Progress")
 	begun := time.Now()
 	gpus := d.nodes * d.gpus
-	fmt.Fprintln(d.out, progressHeader)
+	d.say("plan: jobs that rifling chose a place for, or to wait; set: updates that Slurm took.")
+	d.say(progressHeader)
 	last := ""
 	for {
 		p, err := d.campaign.Look(ctx)

@@ -30,9 +30,9 @@ func TestProgressLine(t *testing.T) {
 		{
 			"what was decided last is told",
 			steering{decided: 31, changes: 44, last: "57 (alice, 8 GPU): wait for gpu[01,04]"},
-			" 2:05      12       9   20 | ########..  52/64  |      31      44 | 57 (alice, 8 GPU): wait for gpu[01,04]",
+			" 2:05   12    9   20 | ########..  52/64  |   31   44 | 57 (alice, 8 GPU): wait for gpu[01,04]",
 		},
-		{"nothing new leaves no blank at the end", steering{}, " 2:05      12       9   20 | ########..  52/64  |       0       0 |"},
+		{"nothing new leaves no blank at the end", steering{}, " 2:05   12    9   20 | ########..  52/64  |    0    0 |"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

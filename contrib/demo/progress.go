@@ -56,7 +56,8 @@ func inWords(j *store.Job) string {
 	return fmt.Sprintf("%d (%s, %d GPU): %s %s", j.ID, j.User, j.GPUs, what, slurm.CompressHosts(nodes))
 }
 
-const progressHeader = "time  waiting running done | GPUs busy          | decided changed | last decision"
+// progressHeader names the columns; plan and set are explained above them.
+const progressHeader = " time wait  run done | GPUs busy          | plan  set | last decision"
 
 // width is what an admin's terminal shows without wrapping.
 const width = 100
@@ -64,7 +65,7 @@ const width = 100
 // progressLine is one line of at most width columns.
 func progressLine(since time.Duration, p labrun.Progress, gpus int, s steering) string {
 	sec := int(since.Seconds())
-	line := fmt.Sprintf("%2d:%02d %7d %7d %4d | %s %3d/%-3d | %7d %7d | %s",
+	line := fmt.Sprintf("%2d:%02d %4d %4d %4d | %s %3d/%-3d | %4d %4d | %s",
 		sec/60, sec%60, p.Waiting, p.Running, p.Done, bar(p.GPUsBusy, gpus, 10), p.GPUsBusy, gpus, s.decided, s.changes, s.last)
 	line = strings.TrimRight(line, " ")
 	if r := []rune(line); len(r) > width {
