@@ -55,7 +55,7 @@ func (b *Book) refuse(s *Sample, r *run) string {
 		return RefusedBeforeStart
 	case !r.Ended.IsZero() && s.At.After(r.Ended.Add(s.Interval)):
 		return RefusedAfterEnd
-	case s.At.After(b.now.Add(2*time.Minute)):
+	case s.At.After(b.now.Add(2 * time.Minute)):
 		return RefusedFuture
 	}
 	return ""
