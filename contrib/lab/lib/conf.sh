@@ -78,7 +78,7 @@ timing_conf() {
 	MessageTimeout=$((10 * s))
 	TCPTimeout=$((2 * s))
 	BatchStartTimeout=$((10 * s))
-	SlurmdTimeout=$((300 * s))
+	SlurmdTimeout=$((30 * s))
 	SlurmctldTimeout=$((120 * s))
 	UnkillableStepTimeout=$((60 * s))
 	EioTimeout=$((60 * s))
