@@ -11,10 +11,11 @@ import (
 
 // orderFCFS sets the offsets that bring the plan's jobs into the order of their
 // submission, as the paper schedules, by raising only and no more than needed:
-// each job must lead the next by one point. Jobs are compared only within the
-// same partition and QOS, so nobody is lifted over another QOS by this. An
-// offset that is already set and still does its work is kept, so that ageing
-// alone causes no writes.
+// each job must lead the next by one point. A job that the bound keeps from
+// passing the next is not raised at all: the site's own weights are stronger.
+// Jobs are compared only within the same partition and QOS, so nobody is lifted
+// over another QOS by this. An offset that is already set and still does its
+// work is kept, so that ageing alone causes no writes.
 func orderFCFS(p *Plan, in Input) {
 	type member struct {
 		j *slurm.Job
@@ -40,11 +41,13 @@ func orderFCFS(p *Plan, in Input) {
 			m := class[i]
 			base := basePriority(m.j, in)
 			need := max(0, behind+1-base)
-			if have := currentOffset(m.j, in); have >= need && have <= need+keepWithin {
+			if need > in.Limits.MaxOffset {
+				need = 0 // out of reach: raising it part of the way would change nothing
+			} else if have := currentOffset(m.j, in); have >= need && have <= min(need+keepWithin, in.Limits.MaxOffset) {
 				need = have
 			}
-			m.d.Offset = min(need, max(0, in.Limits.MaxOffset))
-			behind = base + m.d.Offset
+			m.d.Offset = need
+			behind = base + need
 		}
 	}
 }

@@ -126,9 +126,10 @@ func featuresOf(f *fit, p profile.Profile, leave offer) Features {
 // RulePrior is what a scheduler without experience should expect (ours, after
 // the fixed rule that won in a prototype): a packed start loses nothing; a
 // scattered one costs a communication-bound job about half its rate, a job of
-// unknown kind a quarter, a compute-bound one next to nothing; waiting costs
-// about a tenth, and a compute-bound job gains nothing by it. Values are on the
-// scale of the reward, -1..0.
+// unknown kind a quarter, a compute-bound one next to nothing. Waiting costs
+// about a tenth while something could start, and next to nothing while nothing
+// can: then it only says which nodes to take when they come free. Values are on
+// the scale of the reward, -1..0.
 func RulePrior(f Features, a Action) float64 {
 	scatter := -0.25
 	switch {
@@ -143,11 +144,16 @@ func RulePrior(f Features, a Action) float64 {
 	case Even, Quiet:
 		return scatter / 2
 	case Wait:
+		if f.LeaveNodes == 0 {
+			return -0.02
+		}
 		return -0.1
 	}
-	if f.LeaveNodes == 0 || f.LeaveNodes <= f.Need {
-		// Packed as well, or not startable; a little behind choosing the node.
-		return -0.01
+	switch {
+	case f.LeaveNodes == 0 && f.Open:
+		return scatter / 2 // Slurm takes whatever comes free first
+	case f.LeaveNodes <= f.Need:
+		return -0.01 // packed as well; a little behind choosing the node
 	}
 	return scatter
 }
