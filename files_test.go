@@ -69,6 +69,20 @@ func TestDesignIndexListsEveryPage(t *testing.T) {
 	}
 }
 
+// A metric that is renamed leaves its alert silent for ever.
+func TestAlertsNameMetricsThatExist(t *testing.T) {
+	code := string(read(t, "cmd/riflingd/metrics.go"))
+	names := regexp.MustCompile(`\brifling_([a-z_]+)`).FindAllStringSubmatch(string(read(t, "etc/alerts.rules.yml")), -1)
+	if len(names) == 0 {
+		t.Fatal("found no metric in the alerts")
+	}
+	for _, m := range names {
+		if !strings.Contains(code, `"`+m[1]+`"`) && !strings.Contains(code, `"`+m[0]+`"`) {
+			t.Errorf("etc/alerts.rules.yml uses %s, which riflingd does not have", m[0])
+		}
+	}
+}
+
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.FromSlash(name))
