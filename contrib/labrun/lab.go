@@ -43,6 +43,7 @@ type Options struct {
 	GPUs    int // per node
 	Speed   int // how many times faster than time
 	Name    string
+	Conf    string    // lines added to slurm.conf
 	Log     io.Writer // what lab.sh says while it works; nil discards it
 }
 
@@ -86,6 +87,14 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 			env = append(env, kv.key+"="+strconv.Itoa(kv.n))
 		}
 	}
+	if o.Conf != "" {
+		file, err := tempFile("slurm-conf-", o.Conf)
+		if err != nil {
+			return nil, err
+		}
+		defer os.Remove(file)
+		env = append(env, "LAB_CONF="+file)
+	}
 	if _, err := labSh(ctx, repo, env, nil, o.Log, "up"); err != nil {
 		return nil, fmt.Errorf("bring up lab %s: %w", name, err)
 	}
@@ -94,6 +103,18 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 		return nil, fmt.Errorf("read the keys of lab %s: %w", name, err)
 	}
 	return parseEnv(repo, strings.NewReader(text))
+}
+
+// tempFile writes a file of its own and returns its path.
+func tempFile(prefix, text string) (string, error) {
+	f, err := os.CreateTemp("", prefix)
+	if err != nil {
+		return "", err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return "", errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f.Name(), f.Close()
 }
 
 // FromEnv takes over the running lab whose lab.env lies at path.

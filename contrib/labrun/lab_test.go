@@ -151,7 +151,7 @@ func TestStartTellsWhyThereIsNoLab(t *testing.T) {
 func TestStartAndUseLab(t *testing.T) {
 	fakeRepo(t, `
 case $1 in
-up) [ "$SLURM $LAB $NODES $GPUS" = "24.11 x 4 8" ] || exit 1 ;;
+up) [ "$SLURM $LAB $NODES $GPUS $(cat "$LAB_CONF")" = "24.11 x 4 8 FirstJobId=7" ] || exit 1 ;;
 env) cat <<'E'
 `+goodEnv+`E
 ;;
@@ -159,7 +159,7 @@ as) shift; echo "$LAB:$*:$(cat)" ;;
 exec) echo "root:$*"; echo oops >&2; exit 3 ;;
 esac`)
 	ctx := context.Background()
-	l, err := Start(ctx, Options{Release: "24.11", Name: "x", Nodes: 4, GPUs: 8, Log: io.Discard})
+	l, err := Start(ctx, Options{Release: "24.11", Name: "x", Nodes: 4, GPUs: 8, Conf: "FirstJobId=7\n", Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,10 @@ type Options struct {
 	Bursts int
 	// MaxNodes bounds the nodes that one job needs. Default 2.
 	MaxNodes int
+	// Site is the seed of the families: two lists of one site have the same
+	// families, submitted at other times and in other numbers, as two weeks of
+	// one cluster have. 0 makes the families from the list's own seed.
+	Site uint64
 	// GPUType is the type that typed requests name. Default "a100".
 	GPUType string
 	// NICBytesPerSecond is the speed of a node's NIC, which decides how long a
@@ -130,8 +134,8 @@ func Generate(seed uint64, o Options) ([]Job, error) {
 		}
 		models[i] = m
 	}
-	rng := rand.New(rand.NewPCG(seed, 0x6c6162)) // the second word only keeps this stream apart from others
-	families := makeFamilies(rng, o, models)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	families := makeFamilies(rand.New(rand.NewPCG(cmp.Or(o.Site, seed), 2)), o, models)
 	jobs := make([]Job, o.Jobs)
 	var gpuTime time.Duration
 	for i := range jobs {

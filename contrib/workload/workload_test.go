@@ -30,6 +30,22 @@ func TestSameSeedSameList(t *testing.T) {
 	}
 }
 
+func TestOneSiteHasTheSameFamiliesInEveryList(t *testing.T) {
+	who := func(seed uint64) map[int]string {
+		families := map[int]string{}
+		for _, j := range generate(t, seed, Options{Site: 5}) {
+			families[j.Family] = j.User + " " + j.Model + " " + string(j.Form)
+		}
+		return families
+	}
+	if diff := cmp.Diff(who(1), who(2)); diff != "" {
+		t.Errorf("families of one site differ:\n%s", diff)
+	}
+	if cmp.Equal(generate(t, 1, Options{Site: 5}), generate(t, 2, Options{Site: 5})) {
+		t.Error("two lists of one site are the same")
+	}
+}
+
 func TestUnknownModel(t *testing.T) {
 	if _, err := Generate(1, Options{Models: []string{"bert", "berta"}}); err == nil || !strings.Contains(err.Error(), "berta") {
 		t.Errorf("err = %v, want one that names the model", err)
