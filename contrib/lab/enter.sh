@@ -10,6 +10,7 @@ HOME=$(echo "$entry" | cut -d: -f6) USER=$user LOGNAME=$user SHELL=/bin/bash
 export HOME USER LOGNAME SHELL
 cd "$HOME" 2>/dev/null || cd /
 # Only from here on: the shell itself has nothing to do under the fake clock.
+# shellcheck source=/dev/null
 [ -n "$NO_CLOCK" ] || [ ! -f /lab/clock ] || . /lab/clock
 unset NO_CLOCK entry
 [ "$user" != root ] || exec "$@"

@@ -116,13 +116,13 @@ verb_down() {
 verb_exec() {
 	need_lab
 	[ $# -gt 0 ] || die 2 "exec needs a command"
-	enter root "$@"
+	enter root "$@" || exit
 }
 
 verb_as() {
 	need_lab
 	[ $# -gt 1 ] || die 2 "as needs a user and a command"
-	enter "$@"
+	enter "$@" || exit
 }
 
 verb_token() {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # the other files use these names
 # SPDX-License-Identifier: Apache-2.0
 #
 # Parameters, messages, locks and the way into a lab.
@@ -6,6 +6,7 @@
 BASE=${RIFLING_LAB_BASE:-/var/lib/rifling-lab}
 PORTS_PER_LAB=200
 MAX_NODES=150
+LAB_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 say() { printf 'lab: %s\n' "$*" >&2; }
 
@@ -25,6 +26,7 @@ check_params() {
 		[[ $n =~ ^[1-9][0-9]{0,2}$ ]] || die 2 "NODES, GPUS and SPEED are whole numbers from 1 to 999, not '$n'"
 	done
 	[ "$NODES" -le "$MAX_NODES" ] || die 2 "NODES may be $MAX_NODES at most"
+	ASKED="$RELEASE $NODES $GPUS $SPEED"
 	use_lab "${LAB:-$RELEASE}"
 }
 
@@ -45,7 +47,6 @@ use_lab() {
 	case $LAB in cache | lock) die 2 "LAB='$LAB' is a reserved name" ;; esac
 	DIR=$BASE/$LAB ROOT=$BASE/$LAB/root
 	[ ${#ROOT} -lt 70 ] || die 2 "RIFLING_LAB_BASE is too long a path for unix sockets: $BASE"
-	ASKED="$RELEASE $NODES $GPUS $SPEED"
 	if [ -f "$DIR/params" ]; then
 		read -r RELEASE NODES GPUS SPEED PORT <"$DIR/params"
 		SUITE=$(suite_of "$RELEASE")
@@ -101,7 +102,7 @@ lock_lab() {
 # enter runs a command inside the lab as a user. The environment starts empty:
 # a SLURM_CONF from outside would hang every client call.
 enter() {
-	env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+	env -i PATH="$LAB_PATH" \
 		LANG=C.UTF-8 TERM="${TERM:-dumb}" ${NO_CLOCK:+NO_CLOCK=1} \
 		chroot "$ROOT" /lab/enter "$@" 8>&- 9>&-
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # lab.sh sets lab_src
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ports, configuration files and lab.env.

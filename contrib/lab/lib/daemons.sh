@@ -5,7 +5,7 @@
 # foreground of their own session, so the pid known here is the daemon's.
 
 # ours PID tells whether a process lives inside this lab.
-ours() { [ "$(readlink "/proc/$1/root" 2>/dev/null)" = "$ROOT" ]; }
+ours() { [ "/proc/$1/root" -ef "$ROOT" ]; }
 
 alive() {
 	local pid
@@ -20,7 +20,7 @@ spawn() {
 	shift
 	! alive "$name" || return 0
 	# enter would leave a shell of this script behind; setsid and env replace it.
-	setsid env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+	setsid env -i PATH="$LAB_PATH" LANG=C.UTF-8 \
 		${NO_CLOCK:+NO_CLOCK=1} ${SLURM_JWT:+SLURM_JWT="$SLURM_JWT"} \
 		chroot "$ROOT" /lab/enter "$@" </dev/null >>"$ROOT/lab/log/$name.out" 2>&1 8>&- 9>&- &
 	echo $! >"$DIR/run/$name.pid"

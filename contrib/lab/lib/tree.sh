@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # lab.sh sets repo
 # SPDX-License-Identifier: Apache-2.0
 #
 # The package tree of a Debian suite, cached, and a lab's own copy of it.
