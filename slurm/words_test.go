@@ -23,6 +23,7 @@ func TestParseReason(t *testing.T) {
 		"as old releases print it":    {"(ReqNodeNotAvail(Unavailable:n3))", "", "ReqNodeNotAvail", []string{"n3"}},
 		"no node named after all":     {"ReqNodeNotAvail", "ReqNodeNotAvail, UnavailableNodes:", "ReqNodeNotAvail", nil},
 		"another addition":            {"ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for other job", "ReqNodeNotAvail", nil},
+		"a sentence is no word":       {"", "(Nodes required for job are DOWN, DRAINED or reserved)", "", nil},
 		"the description alone":       {"", "Resources", "Resources", nil},
 		"a broken host list":          {"ReqNodeNotAvail", "UnavailableNodes:n[1", "ReqNodeNotAvail", nil},
 		"the reason leads":            {"BadConstraints", "Nodes required for job are DOWN", "BadConstraints", nil},
