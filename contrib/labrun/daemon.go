@@ -62,21 +62,29 @@ func (l *Lab) PrepareDaemon(o DaemonOptions) (*Daemon, error) {
 	}
 	d := &Daemon{
 		ConfigFile: filepath.Join(dir, "rifling.yaml"),
-		Database:   cmp.Or(o.Database, filepath.Join(dir, "rifling.db")),
+		Database:   filepath.Join(dir, "rifling.db"),
 		Address:    fmt.Sprintf("127.0.0.1:%d", port),
 		SecretFile: filepath.Join(dir, "secret"),
-		lab:        l, dir: dir, opt: o,
+		lab:        l, dir: dir,
 	}
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret) // never fails
 	if err := os.WriteFile(d.SecretFile, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
 		return nil, err
 	}
+	return d, d.Reconfigure(o)
+}
+
+// Reconfigure writes the configuration anew; it holds from the next Start. The
+// database stays where it is unless o names another.
+func (d *Daemon) Reconfigure(o DaemonOptions) error {
+	d.opt = o
+	d.Database = cmp.Or(o.Database, d.Database)
 	text, err := yaml.Marshal(d.config())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return d, os.WriteFile(d.ConfigFile, text, 0o600)
+	return os.WriteFile(d.ConfigFile, text, 0o600)
 }
 
 // config is the lab's configuration with the overrides over it, nested as
