@@ -179,8 +179,8 @@ func (x *index) durations(k levelKey) *durations {
 	for _, f := range x.members[k] {
 		all = append(all, f.Times...)
 	}
-	slices.SortStableFunc(all, func(a, b runTime) int {
-		return cmp.Or(cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended))
+	slices.SortFunc(all, func(a, b runTime) int {
+		return cmp.Or(cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID))
 	})
 	d := &durations{make([]time.Duration, len(all)), make([]float64, len(all))}
 	sum := 0.0
