@@ -77,17 +77,26 @@ func (t *Table) greedy(state string, choices []Choice) Choice {
 		}
 	}
 	baseValue, _ := t.Value(state, base)
+	if t.params.Margin == 0 || best.Action == base.Action {
+		return best
+	}
 	if bestValue-baseValue < t.params.Margin*t.stdErr(state, best, base) {
 		return base
 	}
 	return best
 }
 
-// stdErr is the standard error of the difference of two choices' values.
+// stdErr is the standard error of the difference of two choices' values. One
+// visit has no variance yet, so there the error has no bound; a value that is
+// the prior alone has none.
 func (t *Table) stdErr(state string, a, b Choice) float64 {
 	sum := 0.0
 	for _, c := range []Choice{a, b} {
-		if e := t.cells[cell{state, c.Action}]; e != nil && e.Visits > 0 {
+		switch e := t.cells[cell{state, c.Action}]; {
+		case e == nil:
+		case e.Visits == 1:
+			return math.Inf(1)
+		default:
 			sum += e.Var / float64(e.Visits)
 		}
 	}
@@ -98,7 +107,7 @@ func (t *Table) stdErr(state string, a, b Choice) float64 {
 // PriorWeight visits, and the visits that it rests on.
 func (t *Table) Value(state string, c Choice) (value float64, visits int) {
 	e := t.cells[cell{state, c.Action}]
-	if e == nil || e.Visits == 0 {
+	if e == nil {
 		return prior(c), 0
 	}
 	w := c.PriorWeight

@@ -216,6 +216,7 @@ func TestChoose(t *testing.T) {
 		{State: "s", Action: "pack", Value: 0.5, Visits: 100, Var: 0.04},
 		{State: "s", Action: "even", Value: 0.51, Visits: 100, Var: 0.04},
 		{State: "s", Action: "wait", Value: 0.9, Visits: 100, Var: 0.04},
+		{State: "s", Action: "leaf", Value: 5, Visits: 1},
 	}
 	preferPack := func(names ...string) []Choice {
 		c := actions(names...)
@@ -236,6 +237,7 @@ func TestChoose(t *testing.T) {
 		"a difference within the error leaves the prior's choice": {
 			preferPack("even", "pack"), Pick{"pack", 0.5, 100, false}},
 		"a clear difference overrules it": {preferPack("pack", "wait"), Pick{"wait", 0.9, 100, false}},
+		"one lucky visit proves nothing":  {preferPack("pack", "leaf"), Pick{"pack", 0.5, 100, false}},
 		"of equals the first":             {actions("new", "newer"), Pick{"new", 0, 0, false}},
 		"priors alone decide where nothing was seen": {
 			[]Choice{{"a", 0.1, 1}, {"b", 0.2, 1}}, Pick{"b", 0.2, 0, false}},
