@@ -26,6 +26,7 @@ check_params() {
 		[[ $n =~ ^[1-9][0-9]{0,2}$ ]] || die 2 "NODES, GPUS and SPEED are whole numbers from 1 to 999, not '$n'"
 	done
 	[ "$NODES" -le "$MAX_NODES" ] || die 2 "NODES may be $MAX_NODES at most"
+	[ "$GPUS" -le 64 ] || die 2 "GPUS may be 64 at most"
 	ASKED="$RELEASE $NODES $GPUS $SPEED"
 	use_lab "${LAB:-$RELEASE}"
 }
