@@ -69,7 +69,7 @@ func (c *Client) interpret(r request, status int, contentType string, body []byt
 	}
 	a.readMeta()
 	if errs := complaints(a.fields["errors"]); len(errs) > 0 && !arrayDone(r, status, errs) {
-		return nil, c.complain(r, status, sum(errs), took)
+		return nil, c.complain(r, status, sum(errs), a.release, took)
 	}
 	if err := c.classify(r, status, 0, ""); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func (c *Client) notJSON(r request, status int, contentType string, body []byte)
 
 // complain makes an error from errors[]. Up to 24.05 a refused token and an
 // absent slurmctld are the same 500 with number -1; only time tells them apart.
-func (c *Client) complain(r request, status int, e complaint, took time.Duration) error {
+func (c *Client) complain(r request, status int, e complaint, from slurm.Release, took time.Duration) error {
 	text := e.text()
 	if e.number == -1 && status >= 500 {
 		kind := slurm.ErrBusy
-		if c.opt.TokenFile != "" && (took < quick || !c.token.expired().IsZero()) {
+		if from.Before(24, 11) && c.opt.TokenFile != "" && (took < quick || !c.token.expired().IsZero()) {
 			kind = slurm.ErrAuth
 		}
 		return c.hinted(&Error{Op: r.op, Status: status, Kind: kind, Text: c.clean(text)})

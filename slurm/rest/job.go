@@ -64,6 +64,9 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 	if j.State.Base == "" {
 		r.fail("job_state", "missing")
 	}
+	if j.CPUs == 0 {
+		j.CPUs = cpus(r)
+	}
 	timeLimit(r, &j)
 	array(r, &j)
 	j.Held = held(&j, r.has("priority"))
@@ -71,6 +74,17 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 		started(r, &j)
 	}
 	return j, "job"
+}
+
+// cpus is what the job has, else what it asks for. v0.0.38 leaves "cpus" null
+// where the number of tasks is not known.
+func cpus(r *record) int {
+	for _, key := range []string{"tres_alloc_str", "tres_req_str"} {
+		if t, err := slurm.ParseTRES(r.text(key)); err == nil && t["cpu"] > 0 {
+			return int(t["cpu"])
+		}
+	}
+	return 0
 }
 
 // timeLimit reads minutes. v0.0.38 writes an infinite limit as null, and always
