@@ -14,7 +14,7 @@ func TestParamsValidate(t *testing.T) {
 		change func(*Params)
 		want   string // part of the error; empty for none
 	}{
-		"the defaults are valid":               {func(p *Params) {}, ""},
+		"the defaults are valid":               {func(*Params) {}, ""},
 		"greedy for ever is allowed":           {func(p *Params) { p.Epsilon, p.EpsilonMin = 0, 0 }, ""},
 		"a rate of 0 never learns":             {func(p *Params) { p.Alpha = 0 }, "alpha"},
 		"a rate above 1 overshoots":            {func(p *Params) { p.Alpha = 1.5 }, "alpha"},

@@ -21,7 +21,7 @@ func TestAddRefusesGarbage(t *testing.T) {
 		change func(*Sample)
 		want   string // reason; empty when taken
 	}{
-		"a good sample":                    {func(s *Sample) {}, ""},
+		"a good sample":                    {func(*Sample) {}, ""},
 		"a job nobody knows":               {func(s *Sample) { s.JobID = 99 }, RefusedUnknownJob},
 		"a job that still waits":           {func(s *Sample) { s.JobID = 2 }, RefusedUnknownJob},
 		"a node of another job":            {func(s *Sample) { s.Node = "n8" }, RefusedNode},

@@ -93,20 +93,18 @@ func mostGPUs(s *slurm.Snapshot) map[string]int {
 func (b *Book) follow(j *slurm.Job) *run {
 	r := b.runs[j.ID]
 	started := j.Running() || j.State.Base == "SUSPENDED"
-	switch {
-	case started && (r == nil || !r.Start.Equal(j.StartTime) || !slices.Equal(r.Nodes, j.Nodes)):
-		r = &run{JobID: j.ID, Start: j.StartTime, Nodes: slices.Clone(j.Nodes), Stride: 1}
-		b.runs[j.ID] = r
-	case j.Done() && (r == nil || !j.StartTime.IsZero() && !r.Start.Equal(j.StartTime)):
-		r = &run{JobID: j.ID, Start: j.StartTime, Nodes: slices.Clone(j.Nodes), Stride: 1}
-		b.runs[j.ID] = r
-	case !started && !j.Done():
+	if !started && !j.Done() {
 		if r != nil && r.Ended.IsZero() {
 			r.Ended = b.now // requeued
 		}
 		return nil
 	}
-	if r.GPUs == 0 || started {
+	fresh := r == nil || !r.isOf(j)
+	if fresh {
+		r = &run{JobID: j.ID, Start: j.StartTime, Nodes: slices.Clone(j.Nodes), Stride: 1}
+		b.runs[j.ID] = r
+	}
+	if fresh || started {
 		r.ID, r.GPUs = identify(j), j.Total()
 	}
 	b.family(r.ID).Seen = b.now
@@ -123,6 +121,15 @@ func (b *Book) follow(j *slurm.Job) *run {
 	}
 	b.recordTime(j, r)
 	return r
+}
+
+// isOf reports whether this is the run that the job's record speaks of. The
+// record of an ended job may have lost its start and its nodes.
+func (r *run) isOf(j *slurm.Job) bool {
+	if j.Done() {
+		return j.StartTime.IsZero() || r.Start.Equal(j.StartTime)
+	}
+	return r.Start.Equal(j.StartTime) && slices.Equal(r.Nodes, j.Nodes)
 }
 
 // recordTime keeps the run time of a run that came to its own end or to its

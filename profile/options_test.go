@@ -13,7 +13,7 @@ func TestOptionsValidate(t *testing.T) {
 		change func(*Options)
 		want   string // part of the error; empty for none
 	}{
-		"the defaults are valid":         {func(o *Options) {}, ""},
+		"the defaults are valid":         {func(*Options) {}, ""},
 		"regrouping at every call":       {func(o *Options) { o.RegroupEvery = 0 }, ""},
 		"no groups":                      {func(o *Options) { o.Groups = 0 }, "groups"},
 		"more groups than states can be": {func(o *Options) { o.Groups = 17 }, "groups"},

@@ -149,7 +149,7 @@ func TestRunTime(t *testing.T) {
 		"no limit": {ended(90), with(newJob(1), func(j *job) { j.TimeLimit, j.Unlimited = 0, true }),
 			90 * time.Minute, LevelFamily},
 		"a run that hit its limit took that long": {
-			[]*job{with(newJob(5).ended("TIMEOUT", 4*time.Hour+30*time.Second), func(j *job) {})},
+			[]*job{newJob(5).ended("TIMEOUT", 4*time.Hour+30*time.Second)},
 			newJob(1), 4 * time.Hour, LevelFamily},
 		"one that failed says nothing":       {[]*job{newJob(5).ended("FAILED", time.Minute)}, newJob(1), 0, LevelNone},
 		"nor one that was cancelled":         {[]*job{newJob(5).ended("CANCELLED", time.Minute)}, newJob(1), 0, LevelNone},
