@@ -144,7 +144,6 @@ func Restrict(p Plan, in Input) Plan {
 		if j == nil {
 			continue
 		}
-		d.Candidates = slices.Clone(d.Candidates)
 		d.Considered = slices.Clone(d.Considered)
 		if why := Untouchable(j, in); why != "" {
 			d = leaveAlone(d, why)
@@ -171,8 +170,7 @@ func restrictOne(d Decision, j *slurm.Job, in Input) Decision {
 		return d
 	}
 	open := openNodes(j, in)
-	d.Candidates = slices.DeleteFunc(d.Candidates, func(n string) bool { return !slices.Contains(open, n) })
-	// Fewer nodes than this in the partition: nothing to narrow.
+	d.Candidates = slices.DeleteFunc(slices.Clone(open), func(n string) bool { return !slices.Contains(d.Candidates, n) })
 	need := max(1, NodesNeeded(j, in.Snapshot)) + in.Limits.SlackNodes
 	if len(d.Candidates) < need || len(d.Candidates) >= len(open) {
 		if len(d.Candidates) < need {

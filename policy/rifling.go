@@ -32,6 +32,7 @@ type Features struct {
 	Open                           bool
 	LeaveNodes                     int // nodes that Slurm's own fit would take now; 0 when it cannot start
 	Need                           int // nodes at best
+	Nodes, Leaves                  int // of the action's own shape; 0 when it cannot start now
 }
 
 // Decide plans by the table. A job keeps its last decision while its state is
@@ -72,6 +73,7 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	choices := make([]agent.Choice, len(offers))
 	for i, o := range offers {
 		choices[i] = agent.Choice{Action: string(o.action)}
+		feats.Nodes, feats.Leaves = len(o.shape), f.b.leafCount(keys(o.shape))
 		if r.Prior != nil {
 			choices[i].Prior, choices[i].PriorWeight = r.Prior(feats, o.action), r.PriorWeight
 		}
@@ -138,24 +140,25 @@ func RulePrior(f Features, a Action) float64 {
 	case f.ComputeBound:
 		scatter = -0.02
 	}
-	switch a {
-	case Pack, Leaf:
-		return 0
-	case Even, Quiet:
-		return scatter / 2
-	case Wait:
-		if f.LeaveNodes == 0 {
-			return -0.02
-		}
-		return -0.1
-	}
 	switch {
-	case f.LeaveNodes == 0 && f.Open:
+	case a == Wait && f.LeaveNodes == 0:
+		return -0.02
+	case a == Wait:
+		return -0.1
+	case a == Leave && f.Nodes == 0 && f.Open:
 		return scatter / 2 // Slurm takes whatever comes free first
-	case f.LeaveNodes <= f.Need:
+	case a == Leave && f.Nodes <= f.Need:
 		return -0.01 // packed as well; a little behind choosing the node
+	case a == Even:
+		return 0.6 * scatter // published runs: equal parts lose the least across nodes
+	case a == Quiet:
+		return 0.8 * scatter
+	case f.Nodes > f.Need:
+		return scatter
+	case f.Need > 1 && f.Leaves > 1:
+		return 0.2 * scatter
 	}
-	return scatter
+	return 0
 }
 
 // reason is the decision in one sentence.

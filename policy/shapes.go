@@ -164,11 +164,11 @@ func (f *fit) quietHosts() []string {
 // come to the same candidates as one before are left out.
 func (f *fit) offers(canWait bool) []offer {
 	out := []offer{{action: Leave, shape: f.slurmFit(f.hosts)}}
-	add := func(a Action, shape map[string]int) {
+	add := func(a Action, shape map[string]int, among []string) {
 		if shape == nil {
 			return
 		}
-		o := offer{action: a, shape: shape, candidates: f.around(shape)}
+		o := offer{action: a, shape: shape, candidates: f.around(shape, among)}
 		if o.candidates == nil || !f.comesTrue(o) {
 			return
 		}
@@ -179,13 +179,13 @@ func (f *fit) offers(canWait bool) []offer {
 		}
 		out = append(out, o)
 	}
-	add(Pack, f.pick(f.hosts, f.need, f.share))
+	add(Pack, f.pick(f.hosts, f.need, f.share), f.hosts)
 	if f.need > 1 || f.r.open() {
-		add(Leaf, f.leafPick(f.hosts))
+		add(Leaf, f.leafPick(f.hosts), f.hosts)
 		quiet := f.quietHosts()
-		add(Even, f.evenPick(quiet))
+		add(Even, f.evenPick(quiet), quiet)
 		if len(quiet) < len(f.hosts) {
-			add(Quiet, f.slurmFit(quiet))
+			add(Quiet, f.slurmFit(quiet), quiet)
 		}
 	}
 	if canWait {
@@ -196,16 +196,16 @@ func (f *fit) offers(canWait bool) []offer {
 	return out
 }
 
-// around returns the shape's nodes and those that do no harm in the set: nodes
-// that cannot serve the job now, so that Slurm's fit inside the set is the
-// shape itself, and that may serve it should the shape be taken meanwhile. When
-// they are fewer than the limits' slack, the next best nodes join.
-func (f *fit) around(shape map[string]int) []string {
+// around returns the shape's nodes and those of among that do no harm in the
+// set: nodes that cannot serve the job now, so that Slurm's fit inside the set
+// is the shape itself, and that may serve it should the shape be taken
+// meanwhile. When they are fewer than the limits' slack, the next best join.
+func (f *fit) around(shape map[string]int, among []string) []string {
 	in := map[string]bool{}
 	for n := range shape {
 		in[n] = true
 	}
-	for _, n := range f.hosts {
+	for _, n := range among {
 		harmless := f.now[n] < f.share
 		if f.r.open() {
 			harmless = f.now[n] == 0
@@ -214,14 +214,13 @@ func (f *fit) around(shape map[string]int) []string {
 			in[n] = true
 		}
 	}
-	if want := f.need + f.b.in.Limits.SlackNodes; len(in) < max(want, len(shape)+f.b.in.Limits.SlackNodes) {
-		f.addSlack(in, max(want, len(shape)+f.b.in.Limits.SlackNodes))
-	}
+	f.addSlack(in, among, max(f.need, len(shape))+f.b.in.Limits.SlackNodes)
 	return f.ordered(in)
 }
 
-func (f *fit) addSlack(in map[string]bool, want int) {
-	rest := slices.DeleteFunc(slices.Clone(f.hosts), func(n string) bool { return in[n] })
+// addSlack fills the set up to want nodes.
+func (f *fit) addSlack(in map[string]bool, among []string, want int) {
+	rest := slices.DeleteFunc(slices.Clone(among), func(n string) bool { return in[n] })
 	slices.SortStableFunc(rest, func(a, b string) int {
 		// Nodes that serve the whole share come first, the fuller the better.
 		wa, wb := f.now[a] >= f.share, f.now[b] >= f.share

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rifling/agent"
+	"rifling/profile"
+	"rifling/slurm"
+)
+
+// cluster builds an input of nodes with 8 GPUs each, four to a leaf switch, of
+// which so many are free, and one pending job.
+func cluster(job slurm.Job, free ...int) Input {
+	s := &slurm.Snapshot{TakenAt: noon, Release: slurm.Release{Major: 24, Minor: 11, REST: 42}}
+	p := slurm.Partition{Name: "gpu", Up: true}
+	for i, f := range free {
+		name := fmt.Sprintf("gpu%02d", i+1)
+		s.Nodes = append(s.Nodes, slurm.Node{
+			Name: name, GPUs: 8, GPUsUsed: 8 - f, CPUs: 64, MemoryMB: 1 << 20,
+			Leaf: fmt.Sprintf("s%d", 1+i/4), State: slurm.State{Base: "MIXED"},
+		})
+		p.Nodes = append(p.Nodes, name)
+	}
+	s.Partitions = []slurm.Partition{p}
+	job.ID, job.Partition, job.State.Base, job.Priority, job.ArrayTaskID = 7, "gpu", "PENDING", 100, -1
+	job.SubmitTime = noon.Add(-time.Minute)
+	s.Jobs = []slurm.Job{job}
+	return Input{
+		Snapshot: s, Profiles: map[slurm.JobID]profile.Profile{7: {Group: profile.GroupUnknown}},
+		Heads: map[slurm.JobID]time.Time{7: noon}, Rand: rand.New(rand.NewPCG(1, 1)),
+		Limits: Limits{Depth: 10, SlackNodes: 1, MaxOffset: 100, MaxWait: time.Hour, MaxChanges: 10, TTL: time.Hour},
+	}
+}
+
+// withRunning adds a running job on the given nodes, with its share of them.
+func withRunning(in Input, comm bool, ends time.Duration, gpus map[string]int) Input {
+	id := slurm.JobID(len(in.Snapshot.Jobs) + 100)
+	in.Snapshot.Jobs = append(in.Snapshot.Jobs, slurm.Job{
+		ID: id, Partition: "gpu", State: slurm.State{Base: "RUNNING"}, Nodes: keys(gpus), NodeGPUs: gpus,
+		StartTime: noon.Add(-time.Hour), EndTime: noon.Add(ends),
+	})
+	in.Profiles[id] = profile.Profile{Group: 0, CommBound: comm}
+	return in
+}
+
+// greedy is the policy without chance and without experience.
+func greedy() *Rifling {
+	p := agent.DefaultParams()
+	p.Epsilon, p.EpsilonMin = 0, 0
+	return &Rifling{Table: agent.NewTable(p), FCFS: true, Prior: RulePrior, PriorWeight: 3}
+}
+
+func TestChoice(t *testing.T) {
+	one := func(g int) slurm.Job {
+		return slurm.Job{MinNodes: 1, MaxNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerNode: g}}
+	}
+	open := func(g int) slurm.Job { return slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: g}} }
+	comm := profile.Profile{Group: 0, CommBound: true}
+	compute := profile.Profile{Group: 2, ComputeBound: true}
+
+	tests := map[string]struct {
+		in         Input
+		profile    profile.Profile
+		want       Action
+		candidates string // compressed; "all" for no narrowing
+	}{
+		"a small job fills the fullest node and keeps whole nodes whole": {
+			in: cluster(one(2), 8, 8, 2, 0), want: Pack, candidates: "gpu[03-04]",
+		},
+		"an open job goes to the one node that serves it, not to the scattered rest": {
+			in: cluster(open(8), 4, 4, 8, 0), want: Pack, candidates: "gpu[03-04]",
+		},
+		"a job of unknown kind waits for a whole node rather than scatter": {
+			in: withRunning(withRunning(cluster(open(8), 4, 4, 4, 4, 0, 0), false, 10*time.Minute, map[string]int{"gpu05": 8}),
+				false, 20*time.Minute, map[string]int{"gpu06": 8}),
+			want: Wait, candidates: "gpu[05-06]",
+		},
+		"a compute-bound job does not wait": {
+			in: withRunning(withRunning(cluster(open(8), 4, 4, 4, 4, 0, 0), false, 10*time.Minute, map[string]int{"gpu05": 8}),
+				false, 20*time.Minute, map[string]int{"gpu06": 8}),
+			profile: compute, want: Leave, candidates: "all",
+		},
+		"a communication-bound job waits for the nodes that come free soonest": {
+			in: withRunning(withRunning(cluster(open(8), 4, 4, 4, 4, 0, 0), false, 10*time.Minute, map[string]int{"gpu05": 8}),
+				false, 20*time.Minute, map[string]int{"gpu06": 8}),
+			profile: comm, want: Wait, candidates: "gpu[05-06]",
+		},
+		"two nodes are taken under one leaf switch": {
+			in:      cluster(slurm.Job{MinNodes: 2, MaxNodes: 2, Tasks: 2, Request: slurm.GPURequest{PerNode: 8}}, 8, 0, 0, 0, 8, 8, 8, 0),
+			profile: comm, want: Leaf,
+		},
+		"nothing is left to choose when no node could serve the job": {
+			in: cluster(one(9), 8, 8), want: Leave, candidates: "all",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Profiles[7] = tc.profile
+			if tc.profile == (profile.Profile{}) {
+				tc.in.Profiles[7] = profile.Profile{Group: profile.GroupUnknown}
+			}
+			d := Restrict(greedy().Decide(tc.in), tc.in).Decisions[0]
+			if d.Action != tc.want {
+				t.Errorf("action %s, want %s (%s)\nconsidered %+v", d.Action, tc.want, d.Reason, d.Considered)
+			}
+			got := "all"
+			if d.Candidates != nil {
+				got = slurm.CompressHosts(d.Candidates)
+			}
+			if tc.candidates != "" && got != tc.candidates {
+				t.Errorf("candidates %s, want %s (%s)", got, tc.candidates, d.Reason)
+			}
+		})
+	}
+}
+
+func TestWaitingIsBoundedFromTheHead(t *testing.T) {
+	job := slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}
+	in := cluster(job, 4, 4, 4, 4, 0, 0)
+	in = withRunning(in, false, 10*time.Minute, map[string]int{"gpu05": 8})
+	in = withRunning(in, false, 10*time.Minute, map[string]int{"gpu06": 8})
+	in.Snapshot.Jobs[0].SubmitTime = noon.Add(-48 * time.Hour) // long ago, but at the head since noon
+	if d := Restrict(greedy().Decide(in), in).Decisions[0]; d.Action != Wait || !d.Deadline.Equal(noon.Add(time.Hour)) {
+		t.Errorf("at the head: %s until %v, want wait until 13:00", d.Action, d.Deadline)
+	}
+	in.Heads[7] = noon.Add(-time.Hour)
+	if d := Restrict(greedy().Decide(in), in).Decisions[0]; d.Action == Wait {
+		t.Error("an hour after it came to the head the job still waits")
+	}
+}
+
+func TestHeadsPassOverWaitingJobs(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, MaxNodes: 1, Request: slurm.GPURequest{PerNode: 1}}, 0, 0)
+	second := in.Snapshot.Jobs[0]
+	second.ID, second.Priority = 8, 50
+	in.Snapshot.Jobs = append(in.Snapshot.Jobs, second)
+	if h := Heads(in, nil); len(h) != 1 || h[7] != noon {
+		t.Fatalf("heads %v, want job 7 alone", h)
+	}
+	in.Previous = map[slurm.JobID]Decision{7: {Action: Wait}}
+	before := map[slurm.JobID]time.Time{7: noon.Add(-time.Hour), 99: noon}
+	if h := Heads(in, before); len(h) != 2 || h[7] != before[7] || h[8] != noon {
+		t.Errorf("heads %v, want 7 since 11:00, 8 since noon, and 99 forgotten", h)
+	}
+}
+
+func TestQuietIsOfferedBesideBusyNICs(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}, 4, 4, 4, 4)
+	in = withRunning(in, true, time.Hour, map[string]int{"gpu01": 4, "gpu02": 4})
+	d := Restrict(greedy().Decide(in), in).Decisions[0]
+	i := slices.IndexFunc(d.Considered, func(o Option) bool { return o.Action == Even || o.Action == Quiet })
+	if i < 0 || slices.Contains(d.Considered[i].Nodes, "gpu01") {
+		t.Errorf("considered %+v, want a set without the busy gpu01", d.Considered)
+	}
+}
+
+func TestOrderFCFS(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, MaxNodes: 1, Request: slurm.GPURequest{PerNode: 1}}, 0, 0)
+	for i, p := range []int64{150, 120, 5000} { // later, but of higher priority; the last out of reach
+		j := in.Snapshot.Jobs[0]
+		j.ID, j.Priority, j.SubmitTime = slurm.JobID(8+i), p, noon.Add(time.Duration(i)*time.Second)
+		in.Snapshot.Jobs = append(in.Snapshot.Jobs, j)
+	}
+	p := Restrict(greedy().Decide(in), in)
+	got := map[slurm.JobID]int64{}
+	for _, d := range p.Decisions {
+		got[d.JobID] = d.Offset
+	}
+	want := map[slurm.JobID]int64{7: 51, 8: 0, 9: 0, 10: 0}
+	for id, w := range want {
+		if got[id] != w {
+			t.Errorf("offset of job %d is %d, want %d", id, got[id], w)
+		}
+	}
+}
+
+func TestExplanationsAreSentences(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}, 8, 8, 0)
+	d := greedy().Decide(in).Decisions[0]
+	for _, part := range []string{"unknown kind", "packing", "1 node"} {
+		if !strings.Contains(d.Reason, part) {
+			t.Errorf("reason %q does not say %q", d.Reason, part)
+		}
+	}
+}
+
+func TestSeveralTasksOfAnArrayAreNotBound(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, MaxNodes: 1, Request: slurm.GPURequest{PerNode: 1}, ArrayJobID: 7, ArrayTaskString: "1-6%2"}, 8, 8, 2)
+	if d := Restrict(greedy().Decide(in), in).Decisions[0]; d.Candidates != nil {
+		t.Errorf("candidates %v for an array of six pending tasks", d.Candidates)
+	}
+}
+
+func TestReward(t *testing.T) {
+	tau := time.Hour
+	full := RunReward(Episode{GPUs: 8, NPR: 1}, time.Hour, tau)
+	half := RunReward(Episode{GPUs: 8, NPR: 0.5}, 2*time.Hour, tau)
+	slowed := RunReward(Episode{GPUs: 8, NPR: 1, NeighbourDelta: -4}, time.Hour, tau)
+	if full != 0 || half >= 0 || slowed >= 0 {
+		t.Errorf("rewards of a full, a half and a disturbing run: %v %v %v; want 0 and two losses", full, half, slowed)
+	}
+	if w := WaitReward(8*600, 8, 10*time.Minute, tau); w >= 0 || w < half {
+		t.Errorf("waiting ten minutes costs %v, want less than running at half speed, %v", w, half)
+	}
+	if w := WaitReward(0, 8, time.Hour, tau); w != 0 {
+		t.Errorf("waiting while nothing could start costs %v", w)
+	}
+}
