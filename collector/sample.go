@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"rifling/slurm"
+)
+
+// Source says where a compute activity was read from. The words are those of
+// profile.Source.
+type Source string
+
+// The sources of compute activity, best first.
+const (
+	SourceGPM         Source = "gpm"         // SM activity by GPM, Hopper and later
+	SourcePower       Source = "power"       // power above idle over its range
+	SourceUtilization Source = "utilization" // counts collectives as busy, weak
+	SourceNone        Source = ""            // not known: Compute means nothing
+)
+
+// weakness orders sources, best first.
+func (s Source) weakness() int {
+	switch s {
+	case SourceGPM:
+		return 0
+	case SourcePower:
+		return 1
+	case SourceUtilization:
+		return 2
+	}
+	return 3
+}
+
+// Sample is what one job did on one node over one interval, its GPUs there
+// taken together. Rates are means over the interval.
+type Sample struct {
+	Node string `json:"node"`
+	// Boot names one run of a node's collector and Seq counts its samples from
+	// 1: together they tell a sample that is sent again from a new one.
+	Boot string `json:"boot"`
+	Seq  uint64 `json:"seq"`
+
+	JobID    slurm.JobID   `json:"job_id"`
+	At       time.Time     `json:"at"` // end of the interval, by the node's clock
+	Interval time.Duration `json:"interval_ns"`
+	GPUs     int           `json:"gpus"`
+	UUIDs    []string      `json:"uuids"`
+
+	Compute float64 `json:"compute"` // mean activity of the job's GPUs, 0..1
+	Source  Source  `json:"source"`  // the weakest that was used for one of them
+
+	// Bytes per second in the busier direction, summed over the job's GPUs
+	// here (NVLink, PCIe) or of the node's ports (Net).
+	NVLinkRate float64 `json:"nvlink_rate"`
+	PCIeRate   float64 `json:"pcie_rate"`
+	NetRate    float64 `json:"net_rate"`
+	// What the same links carry at most in one direction; 0 when unknown.
+	NVLinkSpeed float64 `json:"nvlink_speed"`
+	PCIeSpeed   float64 `json:"pcie_speed"`
+	NetSpeed    float64 `json:"net_speed"`
+	// NetShared marks a NetRate that is the job's share, by GPUs, of what
+	// several jobs moved: an estimate.
+	NetShared bool `json:"net_shared"`
+}
+
+// Bounds of what a sample may say.
+const (
+	maxName     = 255
+	maxGPUs     = 1024
+	maxInterval = time.Hour
+)
+
+// Validate tells what is wrong with a sample that came from outside.
+func (s *Sample) Validate() error {
+	switch {
+	case s.Node == "" || len(s.Node) > maxName:
+		return errors.New("odd node name")
+	case s.Boot == "" || len(s.Boot) > maxName || s.Seq == 0:
+		return errors.New("no boot or sequence number")
+	case s.JobID == 0:
+		return errors.New("no job")
+	case s.GPUs < 1 || s.GPUs > maxGPUs || len(s.UUIDs) > maxGPUs:
+		return fmt.Errorf("odd number of GPUs %d", s.GPUs)
+	case s.Interval <= 0 || s.Interval > maxInterval:
+		return fmt.Errorf("odd interval %s", s.Interval)
+	case s.At.IsZero():
+		return errors.New("no time")
+	case s.Source.weakness() == 3 && s.Source != SourceNone:
+		return fmt.Errorf("unknown source %q", s.Source)
+	case !(s.Compute >= 0 && s.Compute <= 1):
+		return fmt.Errorf("compute activity %v is not in 0..1", s.Compute)
+	}
+	for _, u := range s.UUIDs {
+		if len(u) > maxName {
+			return errors.New("odd UUID")
+		}
+	}
+	for _, v := range []float64{s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed} {
+		if !(v >= 0) || math.IsInf(v, 1) {
+			return fmt.Errorf("rate or speed %v", v)
+		}
+	}
+	return nil
+}
+
+// Batch is the body of POST /v1/samples, as JSON.
+type Batch struct {
+	Version int      `json:"version"` // 1
+	Samples []Sample `json:"samples"`
+}
+
+// BatchVersion is the version of Batch that this package speaks.
+const BatchVersion = 1
