@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"rifling/cmd/internal/config"
+	"rifling/policy"
+	"rifling/slurm"
+	"rifling/store"
+)
+
+// shortAnswer is the answer in a few sentences, one a line.
+func (a *app) shortAnswer(st *store.Story, cfg *config.Config) []string {
+	j := &st.Job
+	var out []string
+	switch {
+	case gone(st):
+		out = append(out, fmt.Sprintf("It was last seen %s at %s and is no longer in Slurm's list; its end was not seen (sacct -j %d tells).",
+			j.State, a.clock(j.LastSeen), j.ID))
+		if !j.Start.IsZero() {
+			out = append(out, a.ranAnswer(st, "It ran"))
+		}
+	case j.Pending():
+		out = append(out, a.waitAnswer(st, cfg)...)
+	case j.Running():
+		out = append(out, a.ranAnswer(st, "It runs"))
+	case j.Start.IsZero():
+		out = append(out, fmt.Sprintf("It ended as %s at %s without having started, after waiting %s.",
+			j.State, a.clock(j.End), about(j.End.Sub(j.Submit))))
+	case j.End.IsZero():
+		out = append(out, a.ranAnswer(st, "It ran"))
+	default:
+		out = append(out, fmt.Sprintf("It ended as %s at %s after running %s.", j.State, a.clock(j.End), about(j.Elapsed())),
+			a.ranAnswer(st, "It ran"))
+	}
+	if st.Last == nil {
+		return out
+	}
+	if age := a.env.Now().Sub(lastBeat(st.Last)); age > staleAfter(cfg) {
+		out = append(out, fmt.Sprintf("Mind that riflingd's last cycle was %s ago: what follows is as old as that.", about(age)))
+	}
+	return out
+}
+
+// waitAnswer says why a pending job waits and what rifling has to do with it.
+func (a *app) waitAnswer(st *store.Story, cfg *config.Config) []string {
+	j, d := &st.Job, last(st)
+	first := fmt.Sprintf("It has waited %s. %s.", about(j.Wait()), reasonWords(j.Reason))
+	switch {
+	case d == nil:
+		return []string{first, fmt.Sprintf("rifling has decided nothing on it: it decides on the first %d of the queue, and this job was not yet among them.", cfg.Limits.Depth)}
+	case d.Skipped != "":
+		return []string{first, "rifling keeps its hands off: " + d.Skipped + "."}
+	case st.Last != nil && d.LastCycle < st.Last.ID:
+		return []string{first, fmt.Sprintf("rifling's last decision on it, at %s, no longer stands: it is not among the first %d of the queue now.", a.clock(d.LastAt), cfg.Limits.Depth)}
+	}
+	return []string{first, a.standing(d)}
+}
+
+// standing says what the decision in force means for the job.
+func (a *app) standing(d *store.Decision) string {
+	will, may := "rifling", "it may now start on"
+	if d.Mode != config.ModeSteer {
+		will, may = "rifling only observes, so nothing of this was written; steering, it", "it could start on"
+	}
+	switch {
+	case d.Action == policy.Leave:
+		return will + " leaves it to Slurm: " + d.Reason + "."
+	case d.Action == policy.Wait && !d.Deadline.IsZero():
+		return fmt.Sprintf("%s has it wait for a better place, until %s at the latest; then Slurm may start it anywhere. %s.",
+			will, a.clock(d.Deadline), sentence(d.Reason))
+	case d.Action == policy.Wait:
+		return fmt.Sprintf("%s has it wait for a better place. %s.", will, sentence(d.Reason))
+	case d.Candidates == nil:
+		return fmt.Sprintf("%s chose %s; no node needs to be excluded for that. %s.", will, actionWords(d.Action), sentence(d.Reason))
+	}
+	return fmt.Sprintf("%s chose %s: %s %s only. %s.", will, actionWords(d.Action), may, slurm.CompressHosts(d.Candidates), sentence(d.Reason))
+}
+
+// ranAnswer says where a job runs or ran and whether rifling had a hand in it.
+func (a *app) ranAnswer(st *store.Story, verb string) string {
+	j := &st.Job
+	where := fmt.Sprintf("%s since %s on %s (%s)", verb, a.clock(j.Start), slurm.CompressHosts(j.Nodes), count(len(j.Nodes), "node", "nodes"))
+	if verb != "It runs" {
+		where = fmt.Sprintf("%s from %s on %s (%s)", verb, a.clock(j.Start), slurm.CompressHosts(j.Nodes), count(len(j.Nodes), "node", "nodes"))
+	}
+	where += ", after waiting " + about(j.Wait())
+	d := last(st)
+	switch {
+	case d == nil:
+		return where + ". rifling decided nothing on it: it started before its turn came, so Slurm alone chose the place."
+	case d.Skipped != "":
+		return where + ". rifling kept its hands off (" + d.Skipped + "), so Slurm alone chose the place."
+	case d.Mode != config.ModeSteer:
+		return where + ". rifling only observed, so Slurm alone chose the place; it would have been for " + actionWords(d.Action) + "."
+	case !applied(st):
+		return where + ". rifling was for " + actionWords(d.Action) + ", but no change of its was applied, so Slurm alone chose the place."
+	case d.Candidates == nil || within(j.Nodes, d.Candidates):
+		return where + ". rifling was for " + actionWords(d.Action) + ", and that is where it may run."
+	}
+	return where + ". rifling was for " + actionWords(d.Action) + " on " + slurm.CompressHosts(d.Candidates) +
+		", but it started elsewhere, before the change came through or after it was taken back."
+}
+
+// applied reports whether any change was written to the job.
+func applied(st *store.Story) bool {
+	for _, c := range st.Changes {
+		if c.Kind == policy.KindSet && c.Outcome == policy.Applied {
+			return true
+		}
+	}
+	return false
+}
+
+func within(nodes, set []string) bool {
+	in := map[string]bool{}
+	for _, n := range set {
+		in[n] = true
+	}
+	for _, n := range nodes {
+		if !in[n] {
+			return false
+		}
+	}
+	return true
+}
