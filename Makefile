@@ -14,7 +14,7 @@ export GOTOOLCHAIN := local
 unexport GOROOT GOARCH GOOS
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION)
 # What the lab and the tests on it are told.
 SLURM ?= 22.05
 NODES ?= 8
@@ -34,7 +34,7 @@ build: setup ## the programs, the demo and the emulated GPU stack into bin/
 # starting. The emulated job is static, so that it runs in any release's lab.
 	@mkdir -p bin
 	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS) -extldflags "-Wl,-z,lazy"' -o bin/ ./cmd/... ./contrib/...
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./contrib/emujob
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./contrib/emujob
 	gcc -shared -fPIC -O2 -Wall -Wextra -Wno-format-truncation -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 contrib/nvmlstub/*.c
 
 demo: build ## rifling beside a real Slurm with emulated GPUs on this machine (root)
