@@ -101,7 +101,7 @@ func (l *Loop) settle(r *policy.Result, sure bool) {
 	before, had := l.owned[id]
 	switch {
 	case r.Outcome == policy.Applied:
-		o := policy.Settled(r.Change.Owner)
+		o := policy.Settled(r.Change.Owner, r.Change.Update)
 		l.owned[id], r.Owner = o, &o
 	case !sure:
 		// It may have reached Slurm: the record that covers both cases stands.

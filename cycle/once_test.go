@@ -209,12 +209,18 @@ func (w *world) anyJob() *slurm.Job {
 }
 
 func (w *world) userEdits(*rapid.T) {
-	if j := w.anyJob(); j != nil && j.Pending() {
-		j.ExcludedNodes = []string{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(w.t, "node")}
-		e := w.want[j.ID]
-		e.ExcludedNodes = j.ExcludedNodes
-		w.want[j.ID] = e
+	j := w.anyJob()
+	if j == nil || !j.Pending() {
+		return
 	}
+	list := []string{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(w.t, "node")}
+	if o := w.r.owners[j.ID]; sameSet(list, o.SetExclude) || sameSet(list, o.PrevExclude) {
+		return // nobody could tell the user's word from rifling's
+	}
+	j.ExcludedNodes = list
+	e := w.want[j.ID]
+	e.ExcludedNodes = list
+	w.want[j.ID] = e
 }
 
 func (w *world) startOrRequeue(*rapid.T) {

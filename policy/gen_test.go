@@ -169,7 +169,7 @@ func applyAll(in Input, changes []Change) Input {
 				applyUpdate(&s.Jobs[i], c.Update)
 			}
 		}
-		owned[c.Update.JobID] = Settled(c.Owner)
+		owned[c.Update.JobID] = Settled(c.Owner, c.Update)
 	}
 	in.Snapshot, in.Owned = &s, owned
 	return in

@@ -293,11 +293,21 @@ func SortedIDs(m map[slurm.JobID]Owner) []slurm.JobID {
 	return ids
 }
 
-// Settled is an owner record once its write is known to have come through: an
-// offset of 0 is none.
-func Settled(o Owner) Owner {
+// Settled is an owner record once the update is known to have come through: an
+// offset of 0 is none, and what was there before the update can no longer be on
+// the job, so the same list seen again is the user's word.
+func Settled(o Owner, u slurm.Update) Owner {
 	if o.SetSiteFactor != nil && *o.SetSiteFactor == 0 {
 		o.SetSiteFactor = nil
+	}
+	if u.ExcludedNodes != nil {
+		o.PrevExclude = nil
+	}
+	if u.RequiredNodes != nil {
+		o.PrevRequired = nil
+	}
+	if u.Nice != nil {
+		o.PrevNice = nil
 	}
 	return o
 }
