@@ -10,6 +10,7 @@ import (
 
 	"rifling/policy"
 	"rifling/profile"
+	"rifling/slurm"
 )
 
 // modeSteer is the mode in which changes are written to Slurm.
@@ -75,13 +76,26 @@ func (s *Store) End(ctx context.Context, cycle int64, results []policy.Result, t
 	})
 }
 
+// tasks returns how many jobs a pending record stands for: of an array those
+// tasks that are still to start, as far as Slurm's shortened list tells.
+func tasks(j *slurm.Job) int {
+	if !j.IsArray() || j.ArrayTaskID >= 0 {
+		return 1
+	}
+	n, _, _, err := slurm.ParseTasks(j.ArrayTaskString)
+	if err != nil {
+		return 1
+	}
+	return max(1, n)
+}
+
 func (s *Store) insertCycle(ctx context.Context, tx *sqlx.Tx, r policy.Record) (int64, error) {
 	var pending, pendingGPUs, running int
 	for i := range r.Jobs {
 		switch j := &r.Jobs[i]; {
 		case j.Pending():
-			pending++
-			pendingGPUs += j.Total()
+			pending += tasks(j)
+			pendingGPUs += tasks(j) * j.Total()
 		case j.Running():
 			running++
 		}

@@ -50,6 +50,21 @@ func TestACycleComesBackAsItWas(t *testing.T) {
 	}
 }
 
+func TestAnArrayCountsByItsTasks(t *testing.T) {
+	s := openTest(t, testPath(t))
+	array := pendingJob(30)
+	array.ArrayJobID, array.ArrayTaskString = 30, "4-6%2"
+	task := pendingJob(31)
+	task.ArrayJobID, task.ArrayTaskID = 30, 3
+	odd := pendingJob(40)
+	odd.ArrayJobID, odd.ArrayTaskString = 40, "?"
+	begin(t, s, record(t0, array, task, odd))
+	c, err := s.LastCycle(context.Background())
+	if err != nil || c.Pending != 5 || c.PendingGPUs != 40 {
+		t.Errorf("%+v, %v; want 5 jobs and 40 GPUs", c, err)
+	}
+}
+
 func TestADecisionThatStandsIsOneRow(t *testing.T) {
 	base := packed(1, "gpu01", "gpu03")
 	tests := map[string]struct {

@@ -20,20 +20,20 @@ func (a *app) shortAnswer(st *store.Story, cfg *config.Config) []string {
 		out = append(out, fmt.Sprintf("It was last seen %s at %s and is no longer in Slurm's list; its end was not seen (sacct -j %d tells).",
 			j.State, a.clock(j.LastSeen), j.ID))
 		if !j.Start.IsZero() {
-			out = append(out, a.ranAnswer(st, "It ran"))
+			out = append(out, a.ranAnswer(st, "It ran from"))
 		}
 	case j.Pending():
 		out = append(out, a.waitAnswer(st, cfg)...)
 	case j.Running():
-		out = append(out, a.ranAnswer(st, "It runs"))
+		out = append(out, a.ranAnswer(st, "It has been running since"))
 	case j.Start.IsZero():
 		out = append(out, fmt.Sprintf("It ended as %s at %s without having started, after waiting %s.",
 			j.State, a.clock(j.End), about(j.End.Sub(j.Submit))))
 	case j.End.IsZero():
-		out = append(out, a.ranAnswer(st, "It ran"))
+		out = append(out, a.ranAnswer(st, "It ran from"))
 	default:
 		out = append(out, fmt.Sprintf("It ended as %s at %s after running %s.", j.State, a.clock(j.End), about(j.Elapsed())),
-			a.ranAnswer(st, "It ran"))
+			a.ranAnswer(st, "It ran from"))
 	}
 	if st.Last == nil {
 		return out
@@ -56,39 +56,69 @@ func (a *app) waitAnswer(st *store.Story, cfg *config.Config) []string {
 	case st.Last != nil && d.LastCycle < st.Last.ID:
 		return []string{first, fmt.Sprintf("rifling's last decision on it, at %s, no longer stands: it is not among the first %d of the queue now.", a.clock(d.LastAt), cfg.Limits.Depth)}
 	}
-	return []string{first, a.standing(d)}
+	return []string{first, a.standing(st, d)}
 }
 
 // standing says what the decision in force means for the job.
-func (a *app) standing(d *store.Decision) string {
-	will, may := "rifling", "it may now start on"
-	if d.Mode != config.ModeSteer {
-		will, may = "rifling only observes, so nothing of this was written; steering, it", "it could start on"
+func (a *app) standing(st *store.Story, d *store.Decision) string {
+	if d.Action == policy.Leave {
+		return "rifling leaves it to Slurm: " + d.Reason + "."
 	}
+	is := written(st, d)
+	may := "it may start on"
+	if is != "" {
+		may = "it could start on"
+	}
+	what := "rifling chose " + actionWords(d.Action)
 	switch {
-	case d.Action == policy.Leave:
-		return will + " leaves it to Slurm: " + d.Reason + "."
 	case d.Action == policy.Wait && !d.Deadline.IsZero():
-		return fmt.Sprintf("%s has it wait for a better place, until %s at the latest; then Slurm may start it anywhere. %s.",
-			will, a.clock(d.Deadline), sentence(d.Reason))
+		what = fmt.Sprintf("rifling has it wait for a better place, until %s at the latest; then Slurm may start it anywhere", a.clock(d.Deadline))
 	case d.Action == policy.Wait:
-		return fmt.Sprintf("%s has it wait for a better place. %s.", will, sentence(d.Reason))
+		what = "rifling has it wait for a better place"
 	case d.Candidates == nil:
-		return fmt.Sprintf("%s chose %s; no node needs to be excluded for that. %s.", will, actionWords(d.Action), sentence(d.Reason))
+		what += "; no node needs to be excluded for that"
 	}
-	return fmt.Sprintf("%s chose %s: %s %s only. %s.", will, actionWords(d.Action), may, slurm.CompressHosts(d.Candidates), sentence(d.Reason))
+	if d.Candidates != nil && d.Action != policy.Wait {
+		what += fmt.Sprintf(": %s %s only", may, slurm.CompressHosts(d.Candidates))
+	}
+	if is != "" {
+		what += ". " + is
+	}
+	return what + ". " + sentence(d.Reason) + "."
+}
+
+// written says why the decision is not on the job in Slurm; "" when it is, or
+// when nothing needs to be.
+func written(st *store.Story, d *store.Decision) string {
+	if d.Mode != config.ModeSteer {
+		return "But riflingd only observes: nothing of this was written to Slurm"
+	}
+	o := st.Owner
+	if d.Candidates == nil || o != nil && (o.SetExclude != nil || o.SetRequired != nil) {
+		return ""
+	}
+	if n := len(st.Changes); n > 0 && st.Changes[n-1].Outcome != policy.Applied {
+		c := st.Changes[n-1]
+		if c.Outcome == "" {
+			return "But whether that was written to Slurm is not known: riflingd stopped in between"
+		}
+		if c.Outcome == policy.Failed {
+			return "But that is not in force: the change failed (" + c.Detail + ")"
+		}
+		return "But that is not in force: the change was skipped (" + c.Detail + ")"
+	}
+	return "But nothing of this is in force: the change was put off to a later cycle, or the configuration does not let rifling steer this job"
 }
 
 // ranAnswer says where a job runs or ran and whether rifling had a hand in it.
 func (a *app) ranAnswer(st *store.Story, verb string) string {
 	j := &st.Job
-	where := fmt.Sprintf("%s since %s on %s (%s)", verb, a.clock(j.Start), slurm.CompressHosts(j.Nodes), count(len(j.Nodes), "node", "nodes"))
-	if verb != "It runs" {
-		where = fmt.Sprintf("%s from %s on %s (%s)", verb, a.clock(j.Start), slurm.CompressHosts(j.Nodes), count(len(j.Nodes), "node", "nodes"))
-	}
-	where += ", after waiting " + about(j.Wait())
+	where := fmt.Sprintf("%s %s on %s (%s), after waiting %s", verb, a.clock(j.Start),
+		slurm.CompressHosts(j.Nodes), count(len(j.Nodes), "node", "nodes"), about(j.Wait()))
 	d := last(st)
 	switch {
+	case d == nil && !j.FirstSeen.Before(j.Start):
+		return where + ". It was running already when riflingd first saw it, so Slurm alone chose the place."
 	case d == nil:
 		return where + ". rifling decided nothing on it: it started before its turn came, so Slurm alone chose the place."
 	case d.Skipped != "":

@@ -85,24 +85,24 @@ func (a *app) ratio(st *store.Story) string {
 	} else {
 		kind += fmt.Sprintf(", group %d", pr.Group)
 	}
-	return fmt.Sprintf("%s: computes %.2f s for each second of communication (%s, %s)",
+	return fmt.Sprintf("%s: computes %.2f s for each second of communication (%s %s)",
 		kind, math.Exp(pr.LogCC), count(pr.Count, "sample", "samples"), levelWords(pr.Level))
 }
 
 func levelWords(l profile.Level) string {
 	switch l {
 	case profile.LevelJob:
-		return "of this job itself"
+		return "from this job itself"
 	case profile.LevelFamily:
-		return "of earlier jobs of its family"
+		return "from jobs of its family"
 	case profile.LevelName:
-		return "of the user's jobs of that name"
+		return "from the user's jobs of that name"
 	case profile.LevelUser:
-		return "of the user's jobs"
+		return "from the user's jobs"
 	case profile.LevelCluster:
-		return "of all jobs"
+		return "from all jobs"
 	}
-	return "from " + string(l)
+	return "evidence: " + string(l)
 }
 
 // tellDecision says what was decided last and what else was possible.
@@ -125,11 +125,11 @@ func (a *app) tellDecision(p *page, st *store.Story) {
 	p.line("  %s%s: %s", d.Action, tag, d.Reason)
 	switch {
 	case d.Candidates == nil:
-		p.line("  may use all nodes of its partitions")
+		p.line("  on any node of its partitions")
 	case d.Target != nil:
-		p.line("  may use %s; %s would serve now", slurm.CompressHosts(d.Candidates), slurm.CompressHosts(d.Target))
+		p.line("  on %s, of which %s was free for it", slurm.CompressHosts(d.Candidates), slurm.CompressHosts(d.Target))
 	default:
-		p.line("  may use %s; not enough of it is free now", slurm.CompressHosts(d.Candidates))
+		p.line("  on %s, of which not enough was free for it", slurm.CompressHosts(d.Candidates))
 	}
 	if d.Offset != 0 {
 		p.line("  priority: %+d points", d.Offset)
@@ -234,7 +234,7 @@ func (a *app) tellChanges(p *page, st *store.Story) {
 		}
 		p.line("  %s  %s%s", a.clock(c.At), outcomeWords(c), by)
 	}
-	if st.Owner != nil {
+	if st.Owner != nil && (st.Job.Pending() || st.Job.Running()) && !gone(st) {
 		a.tellOwner(p, st.Owner)
 	}
 }
