@@ -55,6 +55,9 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 		Tasks:    r.count("tasks"),
 		CPUs:     r.count("cpus"),
 		Request:  gpuRequest(r),
+
+		MemPerNodeMB: r.num("memory_per_node").n,
+		MemPerCPUMB:  r.num("memory_per_cpu").n,
 	}
 	if j.ID == 0 {
 		r.fail("job_id", "missing")

@@ -150,6 +150,9 @@ func (l *lab) updateKeys(d *openAPI, path string, v int) {
 	s := d.resolve(op.RequestBody.Content["application/json"].Schema)
 	for key, value := range keys {
 		p, ok := s.Properties[key]
+		if !ok && v == 38 && (key == "exclude_nodes" || key == "nodelist") {
+			continue // left out of 22.05's document; TestLabUpdate shows that it works
+		}
 		if !ok {
 			l.t.Errorf("v0.0.%d: %q is no key of an update", v, key)
 			continue

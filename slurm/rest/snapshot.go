@@ -91,17 +91,17 @@ type poller struct {
 // changed.
 func fetch[T any](ctx context.Context, p *poller, name string, old section[T], read func(*record) (T, string)) (section[T], error) {
 	since := p.since
+	if name == "nodes" && p.c.Release().REST < 45 {
+		// slurmrestd asks for the partitions too, with the same update_time,
+		// and answers a bare 500 "Unspecified error" when one of the two lists
+		// is unchanged (live: 22.05 when either is, 24.11 when only the nodes
+		// changed). 26.05 is right.
+		since = time.Time{}
+	}
 	a, err := p.ask(ctx, name, since)
 	if errors.Is(err, slurm.ErrNoChange) && !since.IsZero() {
 		p.c.count(func(s *Stats) { s.NoChange++ })
 		return old, nil
-	}
-	if name == "nodes" && err != nil && !since.IsZero() {
-		// slurmrestd asks for the partitions too, with the same update_time,
-		// and answers 500 "Unspecified error" when one of the two lists is
-		// unchanged (22.05 when either is, 24.11 when only the nodes changed).
-		since = time.Time{}
-		a, err = p.ask(ctx, name, since)
 	}
 	if err != nil {
 		return old, err
