@@ -61,13 +61,18 @@ type publisher struct {
 	job    uint32
 	pid    int
 
-	now           load
-	nvlink, net   float64 // bytes since the last flush
-	last, flushed time.Time
+	now          load
+	nvlink, net  float64 // bytes since they were last written
+	last         time.Time
+	wrote, shown time.Time // the NIC's counters, the GPUs' files
 }
 
-// flushEvery is how often the counters are written.
-const flushEvery = 500 * time.Millisecond
+// How often files are written. Those of GPUs carry time stamps; the NIC's do
+// not, so that a reader sees them in steps.
+const (
+	nicEvery = 200 * time.Millisecond
+	gpuEvery = time.Second
+)
 
 // advance adds what the load moved since the last call and takes the new one.
 func (p *publisher) advance(next load, now time.Time) error {
@@ -77,10 +82,7 @@ func (p *publisher) advance(next load, now time.Time) error {
 		p.net += p.now.NetRate * dt
 	}
 	p.now, p.last = next, now
-	if now.Sub(p.flushed) < flushEvery {
-		return nil
-	}
-	return p.flush(p.pid, now)
+	return p.flush(p.pid, now, now.Sub(p.wrote) >= nicEvery, now.Sub(p.shown) >= gpuEvery)
 }
 
 // pause leaves out the time that the process was stopped.
@@ -94,43 +96,58 @@ func (p *publisher) close(now time.Time) error {
 	if err := p.advance(load{}, now); err != nil {
 		return err
 	}
-	return p.flush(0, now)
+	return p.flush(0, now, true, true)
 }
 
 // flush adds to the node's files. Several jobs add to the same NIC, and a GPU
 // passes from job to job with its counters, so the node is locked.
-func (p *publisher) flush(pid int, now time.Time) error {
-	p.flushed = now
+func (p *publisher) flush(pid int, now time.Time, nic, gpus bool) error {
+	nic = nic && p.net >= 4
+	if !nic && !gpus {
+		return nil
+	}
 	dir := p.shared.node(p.node)
 	err := withLock(filepath.Join(dir, "lock"), func() error {
-		for _, gpu := range p.gpus {
-			if err := p.writeGPU(dir, gpu, pid, now); err != nil {
+		if nic {
+			if err := p.writeNIC(dir, now); err != nil {
 				return err
 			}
 		}
-		if p.net < 4 {
-			return nil
-		}
-		words := uint64(p.net / 4)
-		p.net -= float64(words) * 4
-		for _, name := range []string{"port_xmit_data", "port_rcv_data"} {
-			if err := addTo(filepath.Join(dir, portDir, "counters", name), words); err != nil {
-				return err
-			}
+		if gpus {
+			return p.writeGPUs(dir, pid, now)
 		}
 		return nil
 	})
-	p.nvlink -= float64(uint64(p.nvlink/1024)) * 1024
 	if err != nil {
 		return fmt.Errorf("counters of %s: %w", p.node, err)
 	}
 	return nil
 }
 
-func (p *publisher) writeGPU(dir string, gpu, pid int, now time.Time) error {
-	path := gpuPath(dir, gpu)
-	kib := readGPUCounter(path) + uint64(p.nvlink/1024)
-	return writeFile(path, gpuText(p.node, gpu, pid, p.job, p.now, kib, now))
+func (p *publisher) writeNIC(dir string, now time.Time) error {
+	words := uint64(p.net / 4)
+	for _, name := range []string{"port_xmit_data", "port_rcv_data"} {
+		if err := addTo(filepath.Join(dir, portDir, "counters", name), words); err != nil {
+			return err
+		}
+	}
+	p.net -= float64(words) * 4
+	p.wrote = now
+	return nil
+}
+
+func (p *publisher) writeGPUs(dir string, pid int, now time.Time) error {
+	moved := uint64(p.nvlink / 1024)
+	for _, gpu := range p.gpus {
+		path := gpuPath(dir, gpu)
+		kib := readGPUCounter(path) + moved
+		if err := writeFile(path, gpuText(p.node, gpu, pid, p.job, p.now, kib, now)); err != nil {
+			return err
+		}
+	}
+	p.nvlink -= float64(moved) * 1024
+	p.shown = now
+	return nil
 }
 
 func gpuPath(nodeDir string, gpu int) string {

@@ -100,7 +100,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	fs.Float64Var(&o.seconds, "seconds", 0, "work instead as seconds that it takes on one node")
 	fs.Float64Var(&o.scale, "time-scale", 0, "model seconds per real second (RIFLING_EMU_TIME_SCALE, DIR/scale, 1)")
 	fs.StringVar(&o.shared.dir, "dir", dir, "directory shared by all emulated jobs (RIFLING_EMU_DIR)")
-	fs.DurationVar(&o.tick, "tick", 500*time.Millisecond, "how often the speed is worked out again")
+	fs.DurationVar(&o.tick, "tick", 200*time.Millisecond, "how often the speed is worked out again")
 	fs.DurationVar(&o.wait, "wait", time.Minute, "how long to wait for the other nodes")
 	fs.StringVar(&o.prepare, "prepare", "", "only make the files of these idle nodes, gpu[01-08]")
 	fs.IntVar(&o.gpus, "gpus", 8, "with --prepare: GPUs per node")

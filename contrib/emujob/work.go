@@ -155,7 +155,9 @@ func (j *job) run(ctx context.Context) error {
 			j.state.Iterations += j.state.Rate * j.scale * now.Sub(last).Seconds()
 		}
 		last = now
-		if j.state.Iterations >= j.iterations {
+		if over := j.state.Iterations - j.iterations; over >= 0 {
+			// The machine woke us late: the job was done before.
+			j.busy -= time.Duration(over / (j.state.Rate * j.scale) * float64(time.Second))
 			j.state.Iterations = j.iterations
 			return nil
 		}

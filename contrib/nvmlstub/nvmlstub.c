@@ -41,7 +41,7 @@ struct device {
 
 // state is one GPU's file; an idle GPU keeps its cumulative counters.
 struct state {
-	char uuid[80];
+	char uuid[128];
 	unsigned int pid;
 	double activity; // 0..1
 	unsigned int milliwatt;
