@@ -53,10 +53,31 @@ type cycleRow struct {
 	Odd         string  `db:"odd"`
 }
 
-// LastCycle returns the newest cycle, nil when there has been none.
+// Plans that decide nothing: the last record of a clean stop, and the first
+// cycle of a daemon that finds what an earlier one left.
+const (
+	planStop    = "stop"
+	planRecover = "recover"
+)
+
+// Stopped reports whether the cycle is the record of a clean stop.
+func (c *Cycle) Stopped() bool { return c.Policy == planStop }
+
+// LastCycle returns the newest record of the daemon, that of a clean stop
+// included; nil when there is none.
 func (s *Store) LastCycle(ctx context.Context) (*Cycle, error) {
+	return s.oneCycle(ctx, `SELECT * FROM cycles ORDER BY id DESC LIMIT 1`)
+}
+
+// lastPlan returns the newest cycle that decided on jobs, or the newest of any
+// kind when there is no such.
+func (s *Store) lastPlan(ctx context.Context) (*Cycle, error) {
+	return s.oneCycle(ctx, `SELECT * FROM cycles ORDER BY policy IN (?, ?), id DESC LIMIT 1`, planStop, planRecover)
+}
+
+func (s *Store) oneCycle(ctx context.Context, query string, args ...any) (*Cycle, error) {
 	var r cycleRow
-	err := s.db.GetContext(ctx, &r, `SELECT * FROM cycles ORDER BY id DESC LIMIT 1`)
+	err := s.db.GetContext(ctx, &r, query, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -77,7 +98,8 @@ func (s *Store) LastCycle(ctx context.Context) (*Cycle, error) {
 
 // Status is what the daemon was last seen doing.
 type Status struct {
-	Last       *Cycle // nil: no cycle has been recorded
+	Last       *Cycle // the newest that decided on jobs; nil: no cycle has been recorded
+	Newest     *Cycle // the newest record of the daemon, that of a clean stop included
 	Owned      int    // jobs on which rifling has something set
 	Decisions  map[policy.Action]int
 	Skipped    int       // decisions of the last cycle that keep hands off
@@ -90,11 +112,15 @@ type Status struct {
 
 // Status returns what the daemon was last seen doing.
 func (s *Store) Status(ctx context.Context) (*Status, error) {
-	last, err := s.LastCycle(ctx)
+	last, err := s.lastPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
-	st := &Status{Last: last, Decisions: map[policy.Action]int{}}
+	newest, err := s.LastCycle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := &Status{Last: last, Newest: newest, Decisions: map[policy.Action]int{}}
 	if last == nil {
 		return st, nil
 	}
@@ -138,8 +164,8 @@ func (s *Store) fillStatus(ctx context.Context, st *Status) (err error) {
 	}
 	// The changes of a cycle that is still at work are not overdue.
 	running := int64(0)
-	if st.Last.Ended.IsZero() {
-		running = st.Last.ID
+	if st.Newest.Ended.IsZero() {
+		running = st.Newest.ID
 	}
 	st.Problems, err = s.changes(ctx, `WHERE at >= ? AND (outcome = 'failed' OR outcome = '' AND cycle <> ?)
 		ORDER BY id DESC LIMIT 10`, day, running)

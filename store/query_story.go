@@ -19,7 +19,8 @@ type Story struct {
 	Episodes  []policy.Episode // oldest first
 	Owner     *policy.Owner    // nil when rifling has nothing set on it
 	Groups    []profile.Group  // of the last grouping
-	Last      *Cycle           // the daemon's last cycle
+	Last      *Cycle           // the newest that decided on jobs
+	Newest    *Cycle           // the newest record of the daemon, that of a clean stop included
 }
 
 // Story returns all that is known of one job. The error wraps ErrUnknownJob
@@ -49,7 +50,10 @@ func (s *Store) Story(ctx context.Context, id slurm.JobID) (*Story, error) {
 	if st.Groups, _, err = s.Groups(ctx); err != nil {
 		return nil, err
 	}
-	st.Last, err = s.LastCycle(ctx)
+	if st.Last, err = s.lastPlan(ctx); err != nil {
+		return nil, err
+	}
+	st.Newest, err = s.LastCycle(ctx)
 	return st, err
 }
 

@@ -121,10 +121,14 @@ func (c *checker) daemon(st *store.Status) {
 		c.add(levelWarn, "riflingd", "see systemctl status riflingd", "has not finished a cycle yet")
 		return
 	}
-	if age := c.env.Now().Sub(lastBeat(st.Last)); age > staleAfter(c.cfg) {
+	age := c.env.Now().Sub(lastBeat(st.Newest))
+	switch {
+	case st.Newest.Stopped():
+		c.add(levelWarn, "riflingd", "systemctl start riflingd", "was stopped %s ago", about(age))
+	case age > staleAfter(c.cfg):
 		c.add(levelWarn, "riflingd", "see systemctl status riflingd; rifling release takes back what it left", "last cycle %s ago, %s", about(age), count(st.Owned, "job owned", "jobs owned"))
-	} else {
-		c.add(levelOK, "riflingd", "", "last cycle %s ago, mode %s", about(age), st.Last.Mode)
+	default:
+		c.add(levelOK, "riflingd", "", "last cycle %s ago, mode %s", about(age), st.Newest.Mode)
 	}
 	do := "start rifling-collector on the GPU nodes; without it jobs are told apart by accounting alone"
 	switch {

@@ -35,10 +35,14 @@ func (a *app) shortAnswer(st *store.Story, cfg *config.Config) []string {
 		out = append(out, fmt.Sprintf("It ended as %s at %s after running %s.", j.State, a.clock(j.End), about(j.Elapsed())),
 			a.ranAnswer(st, "It ran from"))
 	}
-	if st.Last == nil {
+	if st.Newest == nil {
 		return out
 	}
-	if age := a.env.Now().Sub(lastBeat(st.Last)); age > staleAfter(cfg) {
+	age := a.env.Now().Sub(lastBeat(st.Newest))
+	switch {
+	case st.Newest.Stopped():
+		out = append(out, fmt.Sprintf("Mind that riflingd was stopped %s ago and took back what it had set: what follows is as old as that.", about(age)))
+	case age > staleAfter(cfg):
 		out = append(out, fmt.Sprintf("Mind that riflingd's last cycle was %s ago: what follows is as old as that.", about(age)))
 	}
 	return out

@@ -79,7 +79,7 @@ func (r releaser) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	silent := last == nil || r.env.Now().Sub(lastBeat(last)) > r.cfg.Limits.TTL
+	silent := last == nil || last.Stopped() || r.env.Now().Sub(lastBeat(last)) > r.cfg.Limits.TTL
 	if owners, err = r.choose(owners); err != nil {
 		return err
 	}

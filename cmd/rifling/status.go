@@ -81,9 +81,11 @@ func (a *app) statusText(st *store.Status, cfg *config.Config) error {
 		line("", "the configuration says %s: restart riflingd to make it so", cfg.Mode)
 	}
 	line("policy", "%s, %s learned", c.Policy, count(st.QEntries, "table entry", "table entries"))
-	age := a.env.Now().Sub(lastBeat(c))
-	line("last cycle", "number %d at %s, %s ago, took %s", c.ID, a.clock(c.At), about(age), c.Took.Round(time.Millisecond))
+	age := a.env.Now().Sub(lastBeat(st.Newest))
+	line("last cycle", "number %d at %s, %s ago, took %s", c.ID, a.clock(c.At), about(a.env.Now().Sub(lastBeat(c))), c.Took.Round(time.Millisecond))
 	switch {
+	case st.Newest.Stopped():
+		line("", "riflingd was stopped %s ago and took back what it could", about(age))
 	case age > staleAfter(cfg):
 		line("", "riflingd seems not to run: see `systemctl status riflingd`")
 	case c.Ended.IsZero():
@@ -191,8 +193,8 @@ func (a *app) statusJSON(st *store.Status, cfg *config.Config) error {
 		Odd        map[string]int        `json:"odd"`
 		Problems   []problem             `json:"problems"`
 	}{
-		Mode: c.Mode, Policy: c.Policy, Cycle: c.ID, Time: a.local(c.At), Heartbeat: a.local(lastBeat(c)),
-		Alive: a.env.Now().Sub(lastBeat(c)) <= staleAfter(cfg), Took: c.Took.Seconds(),
+		Mode: c.Mode, Policy: c.Policy, Cycle: c.ID, Time: a.local(c.At), Heartbeat: a.local(lastBeat(st.Newest)),
+		Alive: !st.Newest.Stopped() && a.env.Now().Sub(lastBeat(st.Newest)) <= staleAfter(cfg), Took: c.Took.Seconds(),
 		Pending: c.Pending, PendGPUs: c.PendingGPUs, Running: c.Running, GPUs: c.GPUs, GPUsUsed: c.GPUsUsed,
 		Decisions: st.Decisions, Skipped: st.Skipped, Owned: st.Owned, Collectors: st.Collectors,
 		QEntries: st.QEntries, Odd: c.Odd, Problems: []problem{},

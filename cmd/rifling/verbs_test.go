@@ -192,6 +192,30 @@ func TestStatusTellsThatTheDaemonIsAway(t *testing.T) {
 	}
 }
 
+// After a clean stop the jobs are still those of the last real cycle.
+func TestACleanStopIsToldAndHidesNothing(t *testing.T) {
+	s := busySite(t)
+	stop := record(t0.Add(time.Minute))
+	stop.Plan.Policy, stop.GPUs, stop.GPUsUsed = "stop", 0, 0
+	s.cycle(stop)
+	_, out, _ := s.run("status")
+	for _, want := range []string{"riflingd was stopped 8 s ago", "policy      rifling", "8 GPU jobs waiting"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, out, _ = s.run("explain", "11")
+	if !strings.Contains(out, "riflingd was stopped 8 s ago") || !strings.Contains(out, "rifling chose packing") {
+		t.Errorf("got:\n%s", out)
+	}
+	if _, out, _ = s.run("jobs", "-n"); strings.Count(out, "\n") != 8 {
+		t.Errorf("jobs after the stop:\n%s", out)
+	}
+	if _, out, _ = s.run("status", "--json"); !strings.Contains(out, `"alive": false`) {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
 func TestVersionAndCompletion(t *testing.T) {
 	s := newSite(t)
 	if code, out, _ := s.run("version"); code != 0 || !strings.HasPrefix(out, "rifling devel, database schema ") {
