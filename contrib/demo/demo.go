@@ -115,7 +115,7 @@ func (d *demo) startRifling(ctx context.Context) error {
 
 func (d *demo) submit(ctx context.Context) error {
 	jobs, err := workload.Generate(d.seed, workload.Options{
-		Jobs: d.jobs, Nodes: d.nodes, GPUsPerNode: d.gpus, Load: 1.3, MeanWork: 50 * time.Minute,
+		Jobs: d.jobs, Nodes: d.nodes, GPUsPerNode: d.gpus, Load: 1.5, MeanWork: 30 * time.Minute,
 	})
 	if err != nil {
 		return err

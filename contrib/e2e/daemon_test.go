@@ -33,7 +33,7 @@ func daemon(t *testing.T, o labrun.DaemonOptions) *labrun.Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if d.ExitCode() == -1 {
+		if d.Running() {
 			if err := d.Stop(); err != nil {
 				t.Error(err)
 			}

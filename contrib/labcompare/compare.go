@@ -89,7 +89,8 @@ func (c *comparison) list(seed uint64) ([]workload.Job, error) {
 		open = -1 // to workload, 0 means the default
 	}
 	return workload.Generate(seed, workload.Options{
-		Jobs: c.jobs, Nodes: c.nodes, GPUsPerNode: c.gpus, Load: c.load, OpenShare: open, Bursts: c.bursts, Site: c.site,
+		Jobs: c.jobs, Nodes: c.nodes, GPUsPerNode: c.gpus, MeanWork: c.work, Load: c.load, OpenShare: open, Bursts: c.bursts,
+		Site: c.site,
 	})
 }
 
@@ -245,10 +246,8 @@ func (c *comparison) campaign(ctx context.Context, name, policy string, seed uin
 	if _, err := labrun.Wait(ctx, "the queue to be done", campaign.Look, campaign.Finished); err != nil {
 		return nil, err
 	}
-	select {
-	case <-daemon.Done():
+	if !daemon.Running() {
 		return nil, fmt.Errorf("riflingd ended during the run: %s", daemon.Log())
-	default:
 	}
 	return labrun.Wait(ctx, "slurmdbd to know of all jobs", campaign.Rows, func([]labrun.Row) bool { return true })
 }

@@ -75,6 +75,7 @@ type options struct {
 	site         uint64
 	jobs         int
 	nodes, gpus  int
+	work         time.Duration // mean, emulated
 	load, open   float64
 	bursts       int
 	compression  float64
@@ -98,7 +99,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.jobs, "jobs", 60, "jobs in a list")
 	fs.IntVar(&o.nodes, "nodes", 8, "emulated nodes")
 	fs.IntVar(&o.gpus, "gpus", 8, "GPUs per node")
-	fs.Float64Var(&o.load, "load", 1.2, "GPU time that arrives over GPU time there is")
+	fs.DurationVar(&o.work, "work", 30*time.Minute, "mean run time of a job at its best, in the jobs' time")
+	fs.Float64Var(&o.load, "load", 1.4, "GPU time that arrives over GPU time there is")
 	fs.Float64Var(&o.open, "open", 0.3, "share of families of several GPUs that leave the number of nodes open")
 	fs.IntVar(&o.bursts, "bursts", 0, "moments at which jobs arrive together; 0: one by one")
 	fs.Float64Var(&o.compression, "compression", 60, "emulated seconds per second")
@@ -137,8 +139,8 @@ func (o *options) validate() error {
 	if _, ok := metrics[o.metric]; !ok {
 		return fmt.Errorf("-metric %q is not jct, makespan, delay or anpr", o.metric)
 	}
-	if o.jobs < 1 || o.nodes < 1 || o.gpus < 1 || o.load <= 0 || o.compression <= 0 || o.parallel < 1 || o.limit <= 0 {
-		return errors.New("-jobs, -nodes, -gpus, -load, -compression, -parallel and -limit are above 0")
+	if o.jobs < 1 || o.nodes < 1 || o.gpus < 1 || o.work <= 0 || o.load <= 0 || o.compression <= 0 || o.parallel < 1 || o.limit <= 0 {
+		return errors.New("-jobs, -nodes, -gpus, -work, -load, -compression, -parallel and -limit are above 0")
 	}
 	for _, s := range o.seeds {
 		if slices.Contains(o.train, s) && slices.Contains(o.policies, byTrained) {

@@ -51,15 +51,23 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Running tells whether the process has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // ExitCode returns the exit status, -1 while the process runs or when a
 // signal ended it.
 func (p *Process) ExitCode() int {
-	select {
-	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
-	default:
+	if p.Running() {
 		return -1
 	}
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // Log returns all that the process has printed so far.
