@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rifling-collector runs on each GPU node: it reads what the GPUs and
+// the network ports do, finds out which Slurm job it is for, and sends that to
+// riflingd. It changes nothing on the node.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
+
+	"rifling/slurm"
+)
+
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "rifling-collector: %v\n", err)
+		if hint := slurm.HintOf(err); hint != "" {
+			fmt.Fprintf(os.Stderr, "hint: %s\n", hint)
+		}
+		os.Exit(1)
+	}
+}
+
+// config is the command line and RIFLING_COLLECTOR_* of the environment.
+type config struct {
+	Node       string        `mapstructure:"node"`
+	URL        string        `mapstructure:"url"`
+	SecretFile string        `mapstructure:"secret-file"`
+	CAFile     string        `mapstructure:"ca-file"`
+	Interval   time.Duration `mapstructure:"interval"`
+	Library    string        `mapstructure:"nvml-library"`
+	Sysfs      string        `mapstructure:"sysfs"`
+	Proc       string        `mapstructure:"proc"`
+	LogLevel   string        `mapstructure:"log-level"`
+}
+
+func newRoot() *cobra.Command {
+	var once, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rifling-collector",
+		Short: "sends riflingd what the jobs on this node do",
+		Long: `rifling-collector reads GPUs (NVML) and network ports (InfiniBand, RoCE), finds
+the Slurm job of each, and sends rates to riflingd. What a node or a driver does
+not have is left out. Every option may be given as RIFLING_COLLECTOR_OPTION in
+the environment; the command line has precedence.`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			if once {
+				return printOnce(cmd.Context(), c, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return run(cmd.Context(), c, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.PersistentFlags()
+	f.String("node", "", "Slurm's name of this node (default: the short host name)")
+	f.String("url", "http://127.0.0.1:6830", "riflingd's address")
+	f.String("secret-file", "/etc/rifling/secret", "file with the secret shared with riflingd")
+	f.String("ca-file", "", "certificates to check an https address with (default: the system's)")
+	f.Duration("interval", 15*time.Second, "time between readings")
+	f.String("nvml-library", "", "libnvidia-ml.so.1, where it is not on the library path")
+	f.String("sysfs", "/sys", "root of sysfs")
+	f.String("proc", "/proc", "root of procfs")
+	f.String("log-level", "info", "debug, info, warn or error")
+	cmd.Flags().BoolVar(&once, "once", false, "print what one interval shows, send nothing, and end")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "with --once: print JSON, one sample a line")
+	cmd.AddCommand(newCheck())
+	return cmd
+}
+
+func load(cmd *cobra.Command) (config, error) {
+	v := viper.New()
+	v.SetEnvPrefix("RIFLING_COLLECTOR")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return config{}, err
+	}
+	var c config
+	if err := v.Unmarshal(&c); err != nil {
+		return config{}, fmt.Errorf("options: %w", err)
+	}
+	if c.Node == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return config{}, slurm.WithHint(fmt.Errorf("host name: %w", err), "give the node's name with --node")
+		}
+		c.Node, _, _ = strings.Cut(host, ".")
+	}
+	if c.Interval < time.Second || c.Interval > time.Hour {
+		return config{}, fmt.Errorf("--interval %s is not between 1s and 1h", c.Interval)
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	return c, nil
+}

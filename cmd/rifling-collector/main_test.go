@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"rifling/collector"
+)
+
+// files writes files below a new directory.
+func files(t *testing.T, content map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range content {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func gpuFile(uuid string, pid int) string {
+	return fmt.Sprintf("uuid %s\npid %d\nactivity 0.5\nmilliwatt 230000\nstamp_us %d\n", uuid, pid, time.Now().UnixMicro())
+}
+
+// A node of files, the stand-in NVML, the program and the daemon's receiver:
+// what goes in at one end comes out at the other.
+func TestFromANodeToTheDaemon(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no gcc to build the stand-in NVML with")
+	}
+	const port = "sys/class/infiniband/mlx5_0/ports/1/"
+	dir := files(t, map[string]string{
+		"gpu/0": gpuFile("GPU-a", 100), "gpu/1": gpuFile("GPU-b", 100), "gpu/2": gpuFile("GPU-c", 0),
+		"proc/100/cgroup":  "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0\n",
+		"proc/100/environ": "SLURM_JOB_ID=17\x00SLURM_JOB_NUM_NODES=2\x00",
+		port + "rate":      "50 Gb/sec (4X)\n", port + "state": "4: ACTIVE\n",
+		port + "counters/port_xmit_data": "0\n", port + "counters/port_rcv_data": "0\n",
+		"secret": "s3cret\n",
+	})
+	lib := filepath.Join(dir, "libnvidia-ml.so.1")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", lib, "../../contrib/nvmlstub/nvmlstub.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	t.Setenv("RIFLING_NVML_STUB_DIR", dir)
+	r := collector.NewReceiver(collector.ReceiverOptions{
+		Secret: collector.SecretFile(filepath.Join(dir, "secret")), Now: time.Now})
+	daemon := httptest.NewServer(r)
+	defer daemon.Close()
+	c := config{Node: "gpu01", URL: daemon.URL, SecretFile: filepath.Join(dir, "secret"), Interval: time.Second,
+		Library: lib, Sysfs: filepath.Join(dir, "sys"), Proc: filepath.Join(dir, "proc"), LogLevel: "info"}
+
+	var report bytes.Buffer
+	if err := check(t.Context(), c, &report); err != nil {
+		t.Errorf("check: %v\n%s", err, report.String())
+	}
+	if !strings.Contains(report.String(), "GPU-a: activity by power, NVLink 300 GB/s, job 17") {
+		t.Errorf("check said\n%s", report.String())
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, c, &log) }()
+	time.Sleep(300 * time.Millisecond)
+	for _, name := range []string{"port_xmit_data", "port_rcv_data"} {
+		if err := os.WriteFile(filepath.Join(dir, port, "counters", name), []byte("250000000\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []collector.Sample
+	for deadline := time.Now().Add(10 * time.Second); len(got) == 0 && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
+		got = r.Drain()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if len(got) == 0 {
+		t.Fatalf("no sample came\n%s", log.String())
+	}
+	s := got[0]
+	if s.Node != "gpu01" || s.JobID != 17 || s.GPUs != 2 || s.Source != collector.SourcePower || s.NetSpeed != 6.25e9 || s.NetShared {
+		t.Errorf("sample %+v", s)
+	}
+	if diff := cmp.Diff([]string{"GPU-a", "GPU-b"}, s.UUIDs); diff != "" {
+		t.Errorf("UUIDs (-want +got)\n%s", diff)
+	}
+	// 10^9 bytes in an interval of about a second; 0.5 above idle.
+	if math.Abs(s.NetRate*s.Interval.Seconds()-1e9) > 0.1e9 || math.Abs(s.Compute-0.5) > 0.01 {
+		t.Errorf("net rate %v over %s, compute %v", s.NetRate, s.Interval, s.Compute)
+	}
+	if strings.Contains(log.String(), "s3cret") {
+		t.Error("the log holds the secret")
+	}
+}
+
+func TestCheckFindsWhatIsWanting(t *testing.T) {
+	c := config{Node: "gpu01", URL: "http://127.0.0.1:1", SecretFile: filepath.Join(t.TempDir(), "none"), Interval: time.Second,
+		Library: "/nonexistent/libnvidia-ml.so.1", Sysfs: t.TempDir(), Proc: t.TempDir()}
+	var out bytes.Buffer
+	if err := check(t.Context(), c, &out); !errors.Is(err, errCheck) {
+		t.Errorf("error %v", err)
+	}
+	for _, want := range []string{"FAIL  nvml", "--nvml-library", "ok    network", "FAIL  riflingd", "openssl rand"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("check does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// A node without a driver goes on trying, and says so once.
+func TestRunWithoutADriver(t *testing.T) {
+	dir := files(t, map[string]string{"secret": "x\n"})
+	c := config{Node: "gpu01", URL: "http://127.0.0.1:1", SecretFile: filepath.Join(dir, "secret"), Interval: 20 * time.Millisecond,
+		Library: "/nonexistent/libnvidia-ml.so.1", Sysfs: dir, Proc: dir, LogLevel: "info"}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	var log bytes.Buffer
+	if err := run(ctx, c, &log); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if n := strings.Count(log.String(), "opening NVML failed"); n != 1 {
+		t.Errorf("said %d times that there is no driver:\n%s", n, log.String())
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Setenv("RIFLING_COLLECTOR_URL", "https://ctl:6830/")
+	t.Setenv("RIFLING_COLLECTOR_SECRET_FILE", "/run/secret")
+	t.Setenv("RIFLING_COLLECTOR_INTERVAL", "30s")
+	parse := func(args ...string) (config, error) {
+		cmd := newRoot()
+		var c config
+		var err error
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { c, err = load(cmd); return nil }
+		cmd.SetArgs(args)
+		if e := cmd.Execute(); e != nil {
+			t.Fatal(e)
+		}
+		return c, err
+	}
+	got, err := parse("--interval", "5s", "--node", "gpu07")
+	want := config{Node: "gpu07", URL: "https://ctl:6830", SecretFile: "/run/secret", Interval: 5 * time.Second,
+		Sysfs: "/sys", Proc: "/proc", LogLevel: "info"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got)\n%s", err, diff)
+	}
+	if _, err := parse("--interval", "1ms"); err == nil {
+		t.Error("an interval of 1 ms passes")
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:6830": false,
+		"http://[::1]:6830":     false,
+		"http://localhost:6830": false,
+		"https://ctl:6830":      false,
+		"http://ctl:6830":       true,
+		"http://10.0.0.1:6830":  true,
+	} {
+		if got := plain(address); got != want {
+			t.Errorf("plain(%q) = %v, want %v", address, got, want)
+		}
+	}
+}
