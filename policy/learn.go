@@ -39,7 +39,10 @@ type Step struct {
 func (r *Rifling) Learn(s Step) float64 {
 	next := make([]agent.Choice, len(s.Choices))
 	for i, o := range s.Choices {
-		next[i] = agent.Choice{Action: string(o.Action)}
+		next[i] = agent.Choice{Action: string(o.Action), Prior: o.Prior}
+		if r.Prior != nil {
+			next[i].PriorWeight = r.PriorWeight
+		}
 	}
 	return r.Table.Learn(agent.Transition{
 		State: s.State, Action: string(s.Action), Reward: s.Reward, Elapsed: s.Elapsed,

@@ -102,6 +102,9 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	o := offers[i]
 	d.Action, d.Candidates, d.Target = o.action, o.candidates, keys(o.shape)
 	d.Considered = considered(f.b, offers, value)
+	for k := range d.Considered {
+		d.Considered[k].Prior = choices[k].Prior
+	}
 	d.Reason = reason(f, p, o, offers[0], d)
 	if o.action == Wait {
 		d.Deadline = deadline(f.j, in)

@@ -76,6 +76,7 @@ type Option struct {
 	Nodes  []string
 	Shape  string // "1 node", "2 nodes, one leaf", ... as Slurm's fit would make it
 	Value  float64
+	Prior  float64 // the value before any visit; part of Value
 	Visits int
 	Note   string // why it is no better, or why it was not offered
 }
