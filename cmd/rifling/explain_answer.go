@@ -97,18 +97,22 @@ func written(st *store.Story, d *store.Decision) string {
 	if d.Mode != config.ModeSteer {
 		return "But riflingd only observes: nothing of this was written to Slurm"
 	}
-	o := st.Owner
-	if d.Candidates == nil || o != nil && (o.SetExclude != nil || o.SetRequired != nil) {
+	if d.Candidates == nil {
 		return ""
 	}
-	if n := len(st.Changes); n > 0 && st.Changes[n-1].Outcome != policy.Applied {
-		c := st.Changes[n-1]
-		if c.Outcome == "" {
-			return "But whether that was written to Slurm is not known: riflingd stopped in between"
-		}
-		if c.Outcome == policy.Failed {
-			return "But that is not in force: the change failed (" + c.Detail + ")"
-		}
+	var c *store.Change
+	if n := len(st.Changes); n > 0 {
+		c = &st.Changes[n-1]
+	}
+	o := st.Owner
+	switch {
+	case c != nil && c.Outcome == "":
+		return "But whether that reached Slurm is not known: riflingd has not recorded the answer"
+	case o != nil && (o.SetExclude != nil || o.SetRequired != nil):
+		return ""
+	case c != nil && c.Outcome == policy.Failed:
+		return "But that is not in force: the change failed (" + c.Detail + ")"
+	case c != nil && c.Outcome == policy.Skipped:
 		return "But that is not in force: the change was skipped (" + c.Detail + ")"
 	}
 	return "But nothing of this is in force: the change was put off to a later cycle, or the configuration does not let rifling steer this job"
