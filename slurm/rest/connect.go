@@ -97,9 +97,6 @@ func (c *Client) noVersion(last error) error {
 func (c *Client) adopt(r slurm.Release, jobs int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.release.REST != 0 {
-		c.stats.Reconnect++
-	}
 	c.release, c.jobsREST = r, jobs
 	c.stats.NewerRelease = newestKnown.Before(r.Major, r.Minor)
 }
@@ -110,6 +107,7 @@ func (c *Client) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.release.REST = 0
+	c.stats.Reconnect++
 }
 
 // get reads one path below the version's. When the version is gone it is found

@@ -90,4 +90,6 @@ func release(major, minor, micro int) slurm.Release {
 
 func ptr[T any](v T) *T { return &v }
 
-func fmtErr(err error) string { return fmt.Sprintf("%v [%s] hint: %s", err, Kind(err), slurm.HintOf(err)) }
+func fmtErr(err error) string {
+	return fmt.Sprintf("%v [%s] hint: %s", err, Kind(err), slurm.HintOf(err))
+}
