@@ -38,10 +38,10 @@ type Sample struct {
 	Compute float64 // mean compute activity of the job's GPUs, 0..1
 	Source  Source
 
-	// Bytes per second, sent and received together, summed over the job's
-	// GPUs on this node (NVLink, PCIe) or of the node's ports (Net).
+	// Bytes per second in the busier direction, summed over the job's GPUs on
+	// this node (NVLink, PCIe) or of the node's ports (Net).
 	NVLinkRate, PCIeRate, NetRate float64
-	// What the links carry at most, bytes per second; 0 when unknown. NVLink
+	// What the links carry at most in one direction; 0 when unknown. NVLink
 	// and PCIe: summed over the job's GPUs here. Net: the node's ports.
 	NVLinkSpeed, PCIeSpeed, NetSpeed float64
 	// NetShared marks a NetRate that is the job's share by GPUs of a node
