@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench runs the project's benchmarks and prints their tables, the ones
+// that docs/benchmarks.md shows. Each ends in a line
+//
+//	bar: NAME value=… target=… ok|short
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// bench is one benchmark. It prints its table and its bar.
+type bench struct {
+	name, about string
+	run         func(ctx context.Context, out io.Writer) error
+}
+
+var benches = []bench{
+	{"decide", "time of one decision pass with 5,000 pending jobs on 200 nodes", decide},
+	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
+}
+
+func main() {
+	only := flag.String("only", "", "run the benchmark of this name")
+	list := flag.Bool("list", false, "list the benchmarks")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := runAll(ctx, os.Stdout, *only, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func runAll(ctx context.Context, out io.Writer, only string, list bool) error {
+	var names []string
+	found := false
+	for _, b := range benches {
+		names = append(names, b.name)
+		if list {
+			fmt.Fprintf(out, "%-12s %s\n", b.name, b.about)
+			continue
+		}
+		if only != "" && only != b.name {
+			continue
+		}
+		found = true
+		fmt.Fprintf(out, "== %s: %s\n", b.name, b.about)
+		if err := b.run(ctx, out); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	if !list && !found {
+		return fmt.Errorf("there is no benchmark %q; there are: %s", only, strings.Join(names, ", "))
+	}
+	return nil
+}
