@@ -11,6 +11,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.tools/go/bin:$(CURDIR)/.tools/bin:$(PATH)
 export GOFLAGS := -mod=readonly -buildvcs=false
 export GOTOOLCHAIN := local
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 unexport GOROOT GOARCH GOOS
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
