@@ -65,9 +65,6 @@ func (a *app) waitAnswer(st *store.Story, cfg *config.Config) []string {
 
 // standing says what the decision in force means for the job.
 func (a *app) standing(st *store.Story, d *store.Decision) string {
-	if d.Action == policy.Leave {
-		return "rifling leaves it to Slurm: " + d.Reason + "."
-	}
 	is := written(st, d)
 	may := "it may start on"
 	if is != "" {
@@ -75,6 +72,8 @@ func (a *app) standing(st *store.Story, d *store.Decision) string {
 	}
 	what := "rifling chose " + actionWords(d.Action)
 	switch {
+	case d.Action == policy.Leave:
+		what = "rifling leaves its place to Slurm"
 	case d.Action == policy.Wait && !d.Deadline.IsZero():
 		what = fmt.Sprintf("rifling has it wait for a better place, until %s at the latest; then Slurm may start it anywhere", a.clock(d.Deadline))
 	case d.Action == policy.Wait:
@@ -85,6 +84,9 @@ func (a *app) standing(st *store.Story, d *store.Decision) string {
 	if d.Candidates != nil && d.Action != policy.Wait {
 		what += fmt.Sprintf(": %s %s only", may, slurm.CompressHosts(d.Candidates))
 	}
+	if d.Offset != 0 {
+		what += fmt.Sprintf(", with %+d points of priority", d.Offset)
+	}
 	if is != "" {
 		what += ". " + is
 	}
@@ -94,11 +96,11 @@ func (a *app) standing(st *store.Story, d *store.Decision) string {
 // written says why the decision is not on the job in Slurm; "" when it is, or
 // when nothing needs to be.
 func written(st *store.Story, d *store.Decision) string {
+	if d.Candidates == nil && d.Offset == 0 {
+		return ""
+	}
 	if d.Mode != config.ModeSteer {
 		return "But riflingd only observes: nothing of this was written to Slurm"
-	}
-	if d.Candidates == nil {
-		return ""
 	}
 	var c *store.Change
 	if n := len(st.Changes); n > 0 {
@@ -108,7 +110,7 @@ func written(st *store.Story, d *store.Decision) string {
 	switch {
 	case c != nil && c.Outcome == "":
 		return "But whether that reached Slurm is not known: riflingd has not recorded the answer"
-	case o != nil && (o.SetExclude != nil || o.SetRequired != nil):
+	case o != nil && owns(o, d):
 		return ""
 	case c != nil && c.Outcome == policy.Failed:
 		return "But that is not in force: the change failed (" + c.Detail + ")"
@@ -116,6 +118,15 @@ func written(st *store.Story, d *store.Decision) string {
 		return "But that is not in force: the change was skipped (" + c.Detail + ")"
 	}
 	return "But nothing of this is in force: the change was put off to a later cycle, or the configuration does not let rifling steer this job"
+}
+
+// owns reports whether what the decision needs is set on the job: nodes, or,
+// where it narrows none, the priority offset.
+func owns(o *policy.Owner, d *store.Decision) bool {
+	if d.Candidates != nil {
+		return o.SetExclude != nil || o.SetRequired != nil
+	}
+	return o.SetSiteFactor != nil || o.SetNice != nil
 }
 
 // ranAnswer says where a job runs or ran and whether rifling had a hand in it.

@@ -13,8 +13,10 @@ import (
 func TestExplainSaysWhetherADecisionIsInForce(t *testing.T) {
 	leave := packed(11)
 	leave.Action, leave.Candidates, leave.Target, leave.Reason = policy.Leave, nil, nil, "nothing it could use is free"
+	ahead := leave
+	leave.Offset = 0
 	all := packed(11)
-	all.Candidates = nil
+	all.Candidates, all.Offset = nil, 0
 	change := exclude(11, "gpu02", "gpu04")
 	tests := map[string]struct {
 		mode    string
@@ -26,15 +28,17 @@ func TestExplainSaysWhetherADecisionIsInForce(t *testing.T) {
 		not     string
 	}{
 		"observing": {mode: "observe", decided: waiting(11), want: "But riflingd only observes: nothing of this was written to Slurm"},
-		"written":   {mode: "steer", decided: packed(11), outcome: policy.Applied, want: "it may start on gpu[01,03] only. The job is", not: "But "},
-		"put off":   {mode: "steer", decided: packed(11), want: "it could start on gpu[01,03] only. But nothing of this is in force"},
+		"written":   {mode: "steer", decided: packed(11), outcome: policy.Applied, want: "it may start on gpu[01,03] only, with +300 points of priority. The job is", not: "But "},
+		"put off":   {mode: "steer", decided: packed(11), want: "it could start on gpu[01,03] only, with +300 points of priority. But nothing of this is in force"},
 		"skipped": {mode: "steer", decided: packed(11), outcome: policy.Skipped, detail: "someone changed the job's exclude list meanwhile",
 			want: "the change was skipped (someone changed the job's exclude list meanwhile)"},
-		"failed":          {mode: "steer", decided: packed(11), outcome: policy.Failed, detail: "permission denied", want: "the change failed (permission denied)"},
-		"left to Slurm":   {mode: "steer", decided: leave, want: "rifling leaves it to Slurm: nothing it could use is free.", not: "But "},
-		"nothing to bar":  {mode: "steer", decided: all, want: "no node needs to be excluded for that", not: "But "},
-		"behind by now":   {mode: "steer", decided: packed(11), again: true, want: "no longer stands: it is not among the first 50"},
-		"waits, in force": {mode: "steer", decided: waiting(11), outcome: policy.Applied, want: "until 2026-12-01 07:00:00 at the latest; then Slurm may start it anywhere. The job", not: "But "},
+		"failed":                 {mode: "steer", decided: packed(11), outcome: policy.Failed, detail: "permission denied", want: "the change failed (permission denied)"},
+		"left to Slurm":          {mode: "steer", decided: leave, want: "rifling leaves its place to Slurm. Nothing it could use is free.", not: "But "},
+		"order alone":            {mode: "steer", decided: ahead, outcome: policy.Applied, want: "leaves its place to Slurm, with +300 points of priority. Nothing", not: "But "},
+		"order alone, observing": {mode: "observe", decided: ahead, want: "with +300 points of priority. But riflingd only observes"},
+		"nothing to bar":         {mode: "steer", decided: all, want: "no node needs to be excluded for that", not: "But "},
+		"behind by now":          {mode: "steer", decided: packed(11), again: true, want: "no longer stands: it is not among the first 50"},
+		"waits, in force":        {mode: "steer", decided: waiting(11), outcome: policy.Applied, want: "until 2026-12-01 07:00:00 at the latest; then Slurm may start it anywhere. The job", not: "But "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
