@@ -57,6 +57,7 @@ type optionJSON struct {
 	Nodes  string        `json:"nodes,omitempty"` // host list
 	Shape  string        `json:"shape,omitempty"`
 	Value  float64       `json:"value"`
+	Prior  float64       `json:"prior,omitempty"`
 	Visits int           `json:"visits,omitempty"`
 	Note   string        `json:"note,omitempty"`
 }
@@ -99,7 +100,7 @@ func newDecisionRow(d policy.Decision) decisionRow {
 	options := make([]optionJSON, len(d.Considered))
 	for i, o := range d.Considered {
 		options[i] = optionJSON{Action: o.Action, Nodes: slurm.CompressHosts(o.Nodes), Shape: o.Shape,
-			Value: o.Value, Visits: o.Visits, Note: o.Note}
+			Value: o.Value, Prior: o.Prior, Visits: o.Visits, Note: o.Note}
 	}
 	return decisionRow{
 		JobID: d.JobID, Action: d.Action, State: d.State, Candidates: packNodes(d.Candidates), Target: packNodes(d.Target),

@@ -110,7 +110,7 @@ func (row *decisionRow) decision() (Decision, error) {
 			return Decision{}, fmt.Errorf("decision on job %d: option %s: %w", row.JobID, o.Action, err)
 		}
 		d.Considered = append(d.Considered, policy.Option{Action: o.Action, Nodes: nodes, Shape: o.Shape,
-			Value: o.Value, Visits: o.Visits, Note: o.Note})
+			Value: o.Value, Prior: o.Prior, Visits: o.Visits, Note: o.Note})
 	}
 	return d, nil
 }
