@@ -3,7 +3,6 @@
 package store
 
 import (
-	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -61,21 +60,22 @@ func SchemaVersion() int {
 }
 
 // migrate runs the steps that the file has not seen, each in a transaction of
-// its own, so that a crash leaves a whole step or none.
-func (s *Store) migrate(ctx context.Context) error {
+// its own, so that a crash leaves a whole step or none. Opening a file cannot be
+// interrupted, so there is no context.
+func (s *Store) migrate() error {
 	all, err := migrations()
 	if err != nil {
 		return err
 	}
 	const create = `CREATE TABLE IF NOT EXISTS migrations (
 		version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`
-	if err := s.refuseForeign(ctx); err != nil {
+	if err := s.refuseForeign(); err != nil {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, create); err != nil {
+	if _, err := s.db.Exec(create); err != nil {
 		return explain(s.path, "prepare", err)
 	}
-	have, err := s.version(ctx)
+	have, err := s.version()
 	if err != nil {
 		return explain(s.path, "read the schema of", err)
 	}
@@ -83,34 +83,34 @@ func (s *Store) migrate(ctx context.Context) error {
 		return s.newer(have)
 	}
 	for _, m := range all[have:] {
-		if err := s.step(ctx, m); err != nil {
+		if err := s.step(m); err != nil {
 			return explain(s.path, "bring up to date ("+m.name+")", err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) step(ctx context.Context, m migration) error {
-	tx, err := s.db.BeginTxx(ctx, nil)
+func (s *Store) step(m migration) error {
+	tx, err := s.db.Beginx()
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	if _, err := tx.ExecContext(ctx, m.sql); err != nil {
+	if _, err := tx.Exec(m.sql); err != nil {
 		return err
 	}
 	const note = `INSERT INTO migrations (version, name, applied_at) VALUES (?, ?, ?)`
-	if _, err := tx.ExecContext(ctx, note, m.version, m.name, s.now().Unix()); err != nil {
+	if _, err := tx.Exec(note, m.version, m.name, s.now().Unix()); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
 // refuseForeign keeps rifling's tables out of another program's database.
-func (s *Store) refuseForeign(ctx context.Context) error {
+func (s *Store) refuseForeign() error {
 	var tables, ours int
 	const q = `SELECT count(*), coalesce(sum(name = 'migrations'), 0) FROM sqlite_master WHERE type = 'table'`
-	if err := s.db.QueryRowContext(ctx, q).Scan(&tables, &ours); err != nil {
+	if err := s.db.QueryRow(q).Scan(&tables, &ours); err != nil {
 		return explain(s.path, "read", err)
 	}
 	if tables > 0 && ours == 0 {
@@ -120,12 +120,12 @@ func (s *Store) refuseForeign(ctx context.Context) error {
 }
 
 // checkSchema tells whether the queries of this program fit the file.
-func (s *Store) checkSchema(ctx context.Context) error {
-	have, err := s.version(ctx)
+func (s *Store) checkSchema() error {
+	have, err := s.version()
 	var se sqlite3.Error
 	switch {
 	case errors.As(err, &se) && se.Code == sqlite3.ErrError: // no such table
-		if s.empty(ctx) {
+		if s.empty() {
 			return slurm.WithHint(fmt.Errorf("%s: %w", s.path, ErrMissing), "riflingd fills it in its first cycle: see `systemctl status riflingd`")
 		}
 		return s.foreign()
@@ -140,15 +140,15 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) version(ctx context.Context) (int, error) {
+func (s *Store) version() (int, error) {
 	var v int
-	err := s.db.GetContext(ctx, &v, `SELECT coalesce(max(version), 0) FROM migrations`)
+	err := s.db.Get(&v, `SELECT coalesce(max(version), 0) FROM migrations`)
 	return v, err
 }
 
-func (s *Store) empty(ctx context.Context) bool {
+func (s *Store) empty() bool {
 	var n int
-	err := s.db.GetContext(ctx, &n, `SELECT count(*) FROM sqlite_master`)
+	err := s.db.Get(&n, `SELECT count(*) FROM sqlite_master`)
 	return err == nil && n == 0
 }
 

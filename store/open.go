@@ -65,9 +65,8 @@ func Open(path string, o Options) (*Store, error) {
 		"_txlock":      {"immediate"},
 	}), o)
 	s.db.SetMaxOpenConns(1)
-	if err := s.migrate(context.Background()); err != nil {
-		s.db.Close()
-		return nil, err
+	if err := s.migrate(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
 }
@@ -89,9 +88,8 @@ func OpenReadOnly(path string) (*Store, error) {
 	}
 	s := open(path, dsn(path, params), Options{})
 	s.db.SetMaxOpenConns(4)
-	if err := s.checkSchema(context.Background()); err != nil {
-		s.db.Close()
-		return nil, err
+	if err := s.checkSchema(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
 }
@@ -126,8 +124,10 @@ func dsn(path string, params url.Values) string {
 // connector opens connections without a driver registered for the process.
 type connector struct{ dsn string }
 
+// Driver returns the driver that Connect uses.
 func (c connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
 
+// Connect opens one connection.
 func (c connector) Connect(context.Context) (driver.Conn, error) {
 	d := &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
 		// The -wal and -shm files stay after the daemon's end, so that users

@@ -126,7 +126,7 @@ func atVersion(t *testing.T, path string, version int) *Store {
 		t.Fatal(err)
 	}
 	for _, m := range all[:version] {
-		if err := s.step(context.Background(), m); err != nil {
+		if err := s.step(m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestOpenBringsAnOlderFileUpToDateAndKeepsIt(t *testing.T) {
 		if err != nil || len(owners) != 1 || owners[0].JobID != 7 {
 			t.Fatalf("owners after the migration: %v, %v", owners, err)
 		}
-		if v, err := s.version(context.Background()); err != nil || v != SchemaVersion() {
+		if v, err := s.version(); err != nil || v != SchemaVersion() {
 			t.Fatalf("version %d, %v; want %d", v, err, SchemaVersion())
 		}
 		s.Close()
@@ -158,14 +158,14 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 	s := atVersion(t, path, 1)
 	defer s.Close()
 	bad := migration{version: 2, name: "0002_bad.sql", sql: `CREATE TABLE half (id INTEGER) STRICT; INSERT INTO nowhere VALUES (1);`}
-	if err := s.step(context.Background(), bad); err == nil {
+	if err := s.step(bad); err == nil {
 		t.Fatal("want an error")
 	}
 	var n int
 	if err := s.db.Get(&n, `SELECT count(*) FROM sqlite_master WHERE name = 'half'`); err != nil || n != 0 {
 		t.Errorf("table half is there: %d, %v", n, err)
 	}
-	if v, _ := s.version(context.Background()); v != 1 {
+	if v, _ := s.version(); v != 1 {
 		t.Errorf("version %d, want 1", v)
 	}
 }
@@ -241,7 +241,11 @@ func TestASecondWriterIsToldWhoHoldsTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback()
+	defer func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}()
 	err = other.SaveState(context.Background(), "book", []byte("x"))
 	if !strings.Contains(slurm.HintOf(err), "second riflingd") {
 		t.Errorf("got %v, hint %q", err, slurm.HintOf(err))

@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 		code int
 		want map[string]string // what a line is about: level, then words of it
 	}{
-		"all is well": {make: func(s *site) {}, want: map[string]string{
+		"all is well": {make: func(*site) {}, want: map[string]string{
 			"slurmrestd": "ok Slurm 24.11.5, REST v0.0.42", "rights": "ok Operator", "accounting": "ok",
 			"clock": "ok", "partitions": "ok gpu (32 GPUs)", "topology": "ok 2 leaf switches", "token": "ok unix socket",
 			"database": "ok", "riflingd": "ok", "collectors": "ok 1 node heard of", "order": "ok site_factor"}},

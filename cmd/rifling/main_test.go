@@ -30,12 +30,11 @@ var t0 = time.Date(2026, 12, 1, 5, 0, 0, 0, time.UTC)
 
 // site is an installation in a folder of its own.
 type site struct {
-	t      *testing.T
-	now    time.Time
-	dir    string
-	slurm  *fakeSlurm
-	extra  string // more lines of configuration
-	cycles int
+	t     *testing.T
+	now   time.Time
+	dir   string
+	slurm *fakeSlurm
+	extra string // more lines of configuration
 }
 
 func newSite(t *testing.T) *site {
@@ -108,14 +107,13 @@ func golden(t *testing.T, name, got string) {
 
 // fakeSlurm is a cluster in memory that behaves: updates change its jobs.
 type fakeSlurm struct {
-	snap     slurm.Snapshot
-	connect  error
-	account  error
-	user     string
-	level    string
-	clock    time.Time
-	refuse   map[slurm.JobID]error
-	connects int
+	snap    slurm.Snapshot
+	connect error
+	account error
+	user    string
+	level   string
+	clock   time.Time
+	refuse  map[slurm.JobID]error
 }
 
 func newFakeSlurm() *fakeSlurm {

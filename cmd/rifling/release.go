@@ -80,9 +80,7 @@ func (r releaser) run(ctx context.Context) error {
 		return err
 	}
 	silent := last == nil || last.Stopped() || r.env.Now().Sub(lastBeat(last)) > r.cfg.Limits.TTL
-	if owners, err = r.choose(owners); err != nil {
-		return err
-	}
+	owners = r.choose(owners)
 	if len(owners) == 0 {
 		fmt.Fprintln(r.out, "nothing to take back: rifling has set nothing that is still on a job")
 		return nil
@@ -120,14 +118,16 @@ func (r releaser) open() (*store.Store, error) {
 	if err != nil || r.dryRun {
 		return ro, err
 	}
-	ro.Close()
+	if err := ro.Close(); err != nil {
+		return nil, err
+	}
 	return store.Open(r.cfg.Database, store.Options{Now: r.env.Now})
 }
 
 // choose keeps the owner records of the jobs that were named.
-func (r releaser) choose(owners []policy.Owner) ([]policy.Owner, error) {
+func (r releaser) choose(owners []policy.Owner) []policy.Owner {
 	if len(r.ids) == 0 {
-		return owners, nil
+		return owners
 	}
 	var out []policy.Owner
 	for _, id := range r.ids {
@@ -138,7 +138,7 @@ func (r releaser) choose(owners []policy.Owner) ([]policy.Owner, error) {
 		}
 		out = append(out, owners[i])
 	}
-	return out, nil
+	return out
 }
 
 func (r releaser) preview(owners []policy.Owner, snap *slurm.Snapshot) {
