@@ -37,8 +37,8 @@ type Options struct {
 	// no sample says; > 0. Packed runs are scaled by it.
 	SpreadNetSpeed float64
 	// OverSpeed is how many times a link's speed a rate may be before it is
-	// garbage, >= 1. Rates count both directions and some sources give the
-	// speed of one, hence more than 2 by default.
+	// garbage, >= 1. More than 1, since counters and clocks are not read in the
+	// same instant.
 	OverSpeed float64
 	// HalfLife is the time in which evidence of a family loses half its
 	// weight, > 0.
@@ -68,7 +68,7 @@ func DefaultOptions() Options {
 		ComputeBoundAbove: 4.5,
 		MaxCC:             32,
 		SpreadNetSpeed:    50e9 / 8,
-		OverSpeed:         2.2,
+		OverSpeed:         1.25,
 		HalfLife:          14 * 24 * time.Hour,
 		RateWindow:        5 * time.Minute,
 		KeepEnded:         time.Hour,
