@@ -118,7 +118,7 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	rep.Learned = learned
 
 	// 5. Decide.
-	plan := policy.Plan{Policy: "recover", At: snap.TakenAt}
+	plan := policy.Plan{Policy: policy.PlanRecover, At: snap.TakenAt}
 	if !l.recovering {
 		plan = policy.Restrict(l.Policy.Decide(in), in)
 	}

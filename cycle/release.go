@@ -72,7 +72,7 @@ func (l *Loop) Stop(ctx context.Context) ([]policy.Result, error) {
 	if err != nil {
 		return results, err
 	}
-	rec := policy.Record{At: l.lastAt, Mode: l.Mode, Seed: l.Seed, Plan: policy.Plan{Policy: "stop", At: l.lastAt}}
+	rec := policy.Record{At: l.lastAt, Mode: l.Mode, Seed: l.Seed, Plan: policy.Plan{Policy: policy.PlanStop, At: l.lastAt}}
 	for _, r := range results {
 		rec.Changes = append(rec.Changes, r.Change)
 	}

@@ -9,6 +9,13 @@ import (
 	"rifling/slurm"
 )
 
+// Names of the plans that no policy made: of the first cycle, which takes back
+// what an earlier process left, and of a clean stop.
+const (
+	PlanRecover = "recover"
+	PlanStop    = "stop"
+)
+
 // Record is what a cycle leaves in the history before its first write.
 type Record struct {
 	At       time.Time // Snapshot.TakenAt

@@ -53,15 +53,8 @@ type cycleRow struct {
 	Odd         string  `db:"odd"`
 }
 
-// Plans that decide nothing: the last record of a clean stop, and the first
-// cycle of a daemon that finds what an earlier one left.
-const (
-	planStop    = "stop"
-	planRecover = "recover"
-)
-
 // Stopped reports whether the cycle is the record of a clean stop.
-func (c *Cycle) Stopped() bool { return c.Policy == planStop }
+func (c *Cycle) Stopped() bool { return c.Policy == policy.PlanStop }
 
 // LastCycle returns the newest record of the daemon, that of a clean stop
 // included; nil when there is none.
@@ -72,7 +65,7 @@ func (s *Store) LastCycle(ctx context.Context) (*Cycle, error) {
 // lastPlan returns the newest cycle that decided on jobs, or the newest of any
 // kind when there is no such.
 func (s *Store) lastPlan(ctx context.Context) (*Cycle, error) {
-	return s.oneCycle(ctx, `SELECT * FROM cycles ORDER BY policy IN (?, ?), id DESC LIMIT 1`, planStop, planRecover)
+	return s.oneCycle(ctx, `SELECT * FROM cycles ORDER BY policy IN (?, ?), id DESC LIMIT 1`, policy.PlanStop, policy.PlanRecover)
 }
 
 func (s *Store) oneCycle(ctx context.Context, query string, args ...any) (*Cycle, error) {

@@ -41,6 +41,11 @@ func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err
 	if err != nil {
 		return err
 	}
+	lock, err := lockDatabase(c.Database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	d := &daemon{conf: c, log: log, said: map[string]bool{}}
 	if err := d.build(ctx); err != nil {
 		return err

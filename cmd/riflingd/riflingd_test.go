@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rifling/slurm"
+)
+
+func TestOneDaemonADatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rifling.db")
+	first, err := lockDatabase(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDatabase(path); err == nil || !strings.Contains(slurm.HintOf(err), "another riflingd") {
+		t.Errorf("a second daemon gets %v, hint %q", err, slurm.HintOf(err))
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockDatabase(path)
+	if err != nil {
+		t.Fatalf("after the first ended: %v", err)
+	}
+	_ = again.Close() // nothing was written
+}
+
+// start runs riflingd in process until the test ends and returns its log.
+func start(t *testing.T, config string) (log *bytes.Buffer, wait func() error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rifling.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log = &bytes.Buffer{}
+	cmd := newRoot(log)
+	cmd.SetArgs([]string{"--config", path})
+	cmd.SetOut(io.Discard)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	return log, func() error { cancel(); return <-done }
+}
+
+// A slurmrestd that is away when the daemon starts is waited for, the log says
+// so once, and the daemon ends when told to.
+func TestSlurmAwayIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	log, wait := start(t, `
+slurm: {url: "http://127.0.0.1:1", timeout: 1s}
+database: `+dir+`/rifling.db
+interval: 100ms
+limits: {ttl: 1s}
+listen: {address: "127.0.0.1:16839"}
+`)
+	var body string
+	for range 100 {
+		time.Sleep(50 * time.Millisecond)
+		resp, err := http.Get("http://127.0.0.1:16839/metrics")
+		if err != nil {
+			continue
+		}
+		b, _ := io.ReadAll(resp.Body) // a short page fails below
+		_ = resp.Body.Close()
+		if body = string(b); strings.Contains(body, `rifling_cycles_total{result="failed"} 2`) {
+			break
+		}
+	}
+	err := wait()
+	if !strings.Contains(body, `rifling_cycles_total{result="failed"}`) || !strings.Contains(body, "rifling_build_info") {
+		t.Errorf("metrics:\n%s", body)
+	}
+	if n := strings.Count(log.String(), "cycle failed"); n != 1 {
+		t.Errorf("the failure is logged %d times, want once:\n%s", n, log)
+	}
+	if !strings.Contains(log.String(), "hint=") {
+		t.Errorf("the log has no hint:\n%s", log)
+	}
+	if err != nil {
+		t.Errorf("a clean stop with nothing to give back ends with %v", err)
+	}
+}
+
+func TestBadStart(t *testing.T) {
+	tests := map[string]struct{ config, wantErr, wantHint string }{
+		"a misspelled key":        {"modus: steer\n", "modus", "etc/rifling.yaml"},
+		"no such directory":       {"database: /nonexistent/rifling.db\n", "lock the database", "directory"},
+		"no such log level":       {"log: {level: loud}\n", "log.level", "debug"},
+		"a secret that is gone":   {"listen: {secret-file: /nonexistent/secret}\n", "secret", "openssl"},
+		"REST version that kills": {"slurm: {rest-version: 39}\n", "39", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := tc.config
+			if !strings.Contains(config, "database") {
+				config += "database: " + filepath.Join(t.TempDir(), "rifling.db") + "\n"
+			}
+			_, wait := start(t, config)
+			err := wait()
+			if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("error %v does not say %q", err, tc.wantErr)
+			}
+			if hint := slurm.HintOf(err); !strings.Contains(hint, tc.wantHint) {
+				t.Errorf("hint %q does not say %q", hint, tc.wantHint)
+			}
+		})
+	}
+}
