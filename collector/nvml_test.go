@@ -67,7 +67,7 @@ func standIn(t *testing.T, flags ...string) string {
 		t.Skip("no gcc to build the stand-in NVML with")
 	}
 	lib := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	args := append(flags, "-shared", "-fPIC", "-o", lib, "../contrib/nvmlstub/nvmlstub.c")
+	args := append([]string{"-shared", "-fPIC", "-o", lib, "../contrib/nvmlstub/nvmlstub.c"}, flags...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"rifling/slurm"
@@ -95,11 +96,13 @@ func (s *Sample) Validate() error {
 	case !(s.Compute >= 0 && s.Compute <= 1):
 		return fmt.Errorf("compute activity %v is not in 0..1", s.Compute)
 	}
-	for _, u := range s.UUIDs {
-		if len(u) > maxName {
-			return errors.New("odd UUID")
-		}
+	if slices.ContainsFunc(s.UUIDs, func(u string) bool { return len(u) > maxName }) {
+		return errors.New("odd UUID")
 	}
+	return s.validateRates()
+}
+
+func (s *Sample) validateRates() error {
 	for _, v := range []float64{s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed} {
 		if !(v >= 0) || math.IsInf(v, 1) {
 			return fmt.Errorf("rate or speed %v", v)

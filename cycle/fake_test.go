@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"rifling/agent"
@@ -126,7 +125,6 @@ func (c *fakeCluster) Update(_ context.Context, u slurm.Update) error {
 
 // fakeRecorder keeps in memory what the store keeps in SQLite, and can fail.
 type fakeRecorder struct {
-	mu       sync.Mutex
 	owners   map[slurm.JobID]policy.Owner
 	records  []policy.Record
 	results  [][]policy.Result

@@ -109,7 +109,7 @@ func TestTroubleEndsTheBatch(t *testing.T) {
 	for id := slurm.JobID(7); id < 12; id++ {
 		c.submit(gpuJob(id, 2))
 	}
-	c.onWrite = func(n int) error { return fmt.Errorf("slurmctld: %w", slurm.ErrBusy) }
+	c.onWrite = func(int) error { return fmt.Errorf("slurmctld: %w", slurm.ErrBusy) }
 	rep := once(t, newLoop(t, c, r))
 	if c.posts != 1 {
 		t.Errorf("%d writes to a slurmctld that backs off", c.posts)

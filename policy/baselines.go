@@ -10,7 +10,7 @@ type Slurm struct{}
 
 // Decide leaves every job to Slurm.
 func (Slurm) Decide(in Input) Plan {
-	return decide("slurm", in, false, func(b *board, j *slurm.Job, d *Decision) map[string]int {
+	return decide("slurm", in, false, func(_ *board, _ *slurm.Job, d *Decision) map[string]int {
 		d.Reason = "policy slurm changes nothing"
 		return nil
 	})

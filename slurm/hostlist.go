@@ -13,8 +13,6 @@ import (
 // maxHostName is the longest host name that is accepted, that of DNS.
 const maxHostName = 255
 
-// maxDigits is how many digits of a host's number take part in ranges.
-const maxDigits = 18
 
 // ExpandHosts reads a host list such as "gpu[01-03,7],cpu5" or
 // "rack[0-1]_blade[0-1]" and returns the names in Slurm's order, each once.

@@ -75,7 +75,7 @@ func hold(path, content string) (*os.File, error) {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close() // the first error is the one to tell
 		return nil, err
 	}
 	return f, nil

@@ -95,7 +95,7 @@ func (s shared) register(r rank) (release func(), err error) {
 	}
 	return func() {
 		_ = os.Remove(path)
-		f.Close()
+		_ = f.Close() // only the lock mattered
 	}, nil
 }
 
