@@ -13,7 +13,6 @@ import (
 // maxHostName is the longest host name that is accepted, that of DNS.
 const maxHostName = 255
 
-
 // ExpandHosts reads a host list such as "gpu[01-03,7],cpu5" or
 // "rack[0-1]_blade[0-1]" and returns the names in Slurm's order, each once.
 // Several brackets in a name are a product, the last one running fastest. Words
