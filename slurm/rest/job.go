@@ -14,8 +14,8 @@ import (
 // jobRecord reads one record of GET /jobs. key is empty when the record names
 // no job.
 //
-// What a release does not tell stays at its zero value: v0.0.38 gives neither
-// --switches nor whether a job belongs to scrontab.
+// What a release does not tell stays at its zero value: up to v0.0.41 that is
+// --switches, and on v0.0.38 whether a job belongs to scrontab.
 func jobRecord(r *record) (j slurm.Job, key string) {
 	j = slurm.Job{
 		ID:        slurm.JobID(r.id("job_id")),
@@ -53,7 +53,7 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 		MaxNodes: r.count("max_nodes"),
 		MinNodes: r.count("node_count"),
 		Tasks:    r.count("tasks"),
-		CPUs:     r.count("cpus"),
+		CPUs:     cpus(r),
 		Request:  gpuRequest(r),
 
 		MemPerNodeMB: r.num("memory_per_node").n,
@@ -67,9 +67,6 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 	if j.State.Base == "" {
 		r.fail("job_state", "missing")
 	}
-	if j.CPUs == 0 {
-		j.CPUs = cpus(r)
-	}
 	timeLimit(r, &j)
 	array(r, &j)
 	j.Held = held(&j, r.has("priority"))
@@ -80,14 +77,18 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 }
 
 // cpus is what the job has, else what it asks for. v0.0.38 leaves "cpus" null
-// where the number of tasks is not known.
+// where the number of tasks is not known, and at the request's count after the
+// start.
 func cpus(r *record) int {
-	for _, key := range []string{"tres_alloc_str", "tres_req_str"} {
-		if t, err := slurm.ParseTRES(r.text(key)); err == nil && t["cpu"] > 0 {
-			return int(t["cpu"])
-		}
+	allocated, _ := slurm.ParseTRES(r.text("tres_alloc_str"))
+	if n := allocated["cpu"]; n > 0 {
+		return int(n)
 	}
-	return 0
+	if n := r.count("cpus"); n > 0 {
+		return n
+	}
+	asked, _ := slurm.ParseTRES(r.text("tres_req_str"))
+	return int(asked["cpu"])
 }
 
 // timeLimit reads minutes. v0.0.38 writes an infinite limit as null, and always

@@ -145,7 +145,6 @@ func fieldsOf(j *slurm.Job, f map[string]string) map[string][2]string {
 		"excluded":   {strings.Join(j.ExcludedNodes, ","), hosts(f["ExcNodeList"])},
 		"nodes":      {strings.Join(j.Nodes, ","), hosts(f["NodeList"])},
 		"least":      {fmt.Sprint(j.MinNodes), least},
-		"cpus":       {fmt.Sprint(j.CPUs), f["NumCPUs"]},
 		"tasks":      {fmt.Sprint(j.Tasks), f["NumTasks"]},
 		"features":   {j.Features, null(f["Features"])},
 		"comment":    {j.Comment, null(f["Comment"])},
@@ -159,6 +158,9 @@ func fieldsOf(j *slurm.Job, f map[string]string) map[string][2]string {
 	if reason := null(f["Reason"]); reason != strings.ReplaceAll(j.Description, " ", "_") {
 		out["reason"] = [2]string{null(j.Reason), reason}
 	}
+	if !j.Done() {
+		out["cpus"] = [2]string{fmt.Sprint(j.CPUs), f["NumCPUs"]}
+	}
 	if tasks := f["NumTasks"]; tasks == "N/A" {
 		out["tasks"] = [2]string{fmt.Sprint(j.Tasks), "0"}
 	}
@@ -167,7 +169,7 @@ func fieldsOf(j *slurm.Job, f map[string]string) map[string][2]string {
 	}
 	if j.ArrayTaskID >= 0 {
 		out["task"] = [2]string{fmt.Sprint(j.ArrayTaskID), f["ArrayTaskId"]}
-	} else {
+	} else if !j.Done() {
 		out["tasks string"] = [2]string{j.ArrayTaskString, f["ArrayTaskId"]}
 	}
 	switch over := f["OverSubscribe"]; {

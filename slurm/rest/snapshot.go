@@ -103,6 +103,11 @@ func fetch[T any](ctx context.Context, p *poller, name string, old section[T], r
 		p.c.count(func(s *Stats) { s.NoChange++ })
 		return old, nil
 	}
+	if errors.Is(err, slurm.ErrRejected) && !since.IsZero() {
+		// A release that takes no update_time in this form: read everything.
+		since = time.Time{}
+		a, err = p.ask(ctx, name, since)
+	}
 	if err != nil {
 		return old, err
 	}
@@ -129,7 +134,12 @@ func fetch[T any](ctx context.Context, p *poller, name string, old section[T], r
 func (p *poller) ask(ctx context.Context, name string, since time.Time) (*answer, error) {
 	var query map[string][]string
 	if !since.IsZero() {
-		query = map[string][]string{"update_time": {strconv.FormatInt(since.Unix(), 10)}}
+		t := strconv.FormatInt(since.Unix(), 10)
+		if p.c.Release().REST >= 40 {
+			// v0.0.40 and 41 read no plain number here, v0.0.38 nothing else (live).
+			t = "uts" + t
+		}
+		query = map[string][]string{"update_time": {t}}
 	}
 	a, err := p.c.get(ctx, "slurm", "read "+name, query, name)
 	if err == nil && a.cluster != "" {

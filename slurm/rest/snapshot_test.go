@@ -25,7 +25,10 @@ func told(s *slurm.Snapshot) *slurm.Snapshot {
 	for i := range out.Jobs {
 		j := &out.Jobs[i]
 		if s.Release.REST < 40 {
-			j.Switches, j.Cron = 0, false
+			j.Cron = false
+		}
+		if s.Release.REST < 42 {
+			j.Switches = 0
 		}
 		if j.Pending() {
 			j.EndTime = time.Time{}
@@ -189,6 +192,33 @@ func TestQueueThatEmptiesIsEmpty(t *testing.T) {
 	})
 }
 
+// TestEveryVersionTakesUpdateTime: v0.0.38 reads plain seconds only, v0.0.40
+// and 41 refuse them.
+func TestEveryVersionTakesUpdateTime(t *testing.T) {
+	for _, r := range []slurm.Release{release(22, 5, 8), release(23, 11, 5), release(24, 5, 3), release(24, 11, 5), release(25, 11, 0)} {
+		srv := slurmtest.NewServer(t, queue(r).Obj())
+		c, _ := client(t, srv, Options{})
+		mustSnapshot(t, c)
+		srv.Advance(time.Minute)
+		mustSnapshot(t, c)
+		srv.Advance(time.Minute)
+		mustSnapshot(t, c)
+		if s := c.Stats(); len(s.Errors) > 0 || s.NoChange < 2 {
+			t.Errorf("%v: %+v", r, s)
+		}
+	}
+	t.Run("a release that refuses it", func(t *testing.T) {
+		srv := slurmtest.NewServer(t, queue(slurm2411).Obj())
+		srv.Fail(slurmtest.Fault{Path: "update_time", Status: 422, Number: 9202, Times: -1})
+		c, _ := client(t, srv, Options{})
+		mustSnapshot(t, c)
+		srv.Advance(time.Minute)
+		if s := mustSnapshot(t, c); len(s.Jobs) != 5 {
+			t.Errorf("%d jobs", len(s.Jobs))
+		}
+	})
+}
+
 // TestClockThatJumps sets slurmctld's clock back, as a backup controller or an
 // administrator may: the conditional reads mean nothing then.
 func TestClockThatJumps(t *testing.T) {
@@ -275,13 +305,13 @@ func TestFailedPollIsNoQueue(t *testing.T) {
 		{"a login page", slurmtest.Fault{Body: "<html>log in</html>", ContentType: "text/html"}, slurm.ErrUnreachable},
 		{"no list", slurmtest.Fault{Body: `{"errors":[]}`, Times: 2}, slurm.ErrUnreachable},
 		{"null for a list", slurmtest.Fault{Body: `{"jobs":null,"errors":[]}`, Times: 2}, slurm.ErrUnreachable},
-		{"errors beside an empty list and 200", slurmtest.Fault{Status: 200, Text: "Something is wrong"}, slurm.ErrRejected},
+		{"errors beside an empty list and 200", slurmtest.Fault{Status: 200, Text: "Something is wrong", Times: 2}, slurm.ErrRejected},
 		{"expired token", slurmtest.Fault{Status: 511, Number: 1007, Text: "Protocol authentication error"}, slurm.ErrAuth},
 		{"slurmctld backs off", slurmtest.Fault{Status: 502, Number: 1804}, slurm.ErrBusy},
 		{"gateway", slurmtest.Fault{Status: 504, Body: "upstream timed out", ContentType: "text/plain"}, slurm.ErrBusy},
 		{"rate limit", slurmtest.Fault{Status: 429, Body: "slow down", ContentType: "text/plain"}, slurm.ErrBusy},
 		{"plain 500", slurmtest.Fault{Status: 500, Number: -1, Text: "Unspecified error"}, slurm.ErrBusy},
-		{"moved", slurmtest.Fault{Status: 302, Body: "elsewhere", ContentType: "text/plain"}, slurm.ErrRejected},
+		{"moved", slurmtest.Fault{Status: 302, Body: "elsewhere", ContentType: "text/plain", Times: 2}, slurm.ErrRejected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			srv := slurmtest.NewServer(t, queue(slurm2411).Obj())

@@ -105,7 +105,7 @@ func (c *Client) call(ctx context.Context, r request) (*answer, error) {
 		if err == nil {
 			return a, nil
 		}
-		if !errors.Is(err, slurm.ErrNoChange) {
+		if !errors.Is(err, slurm.ErrNoChange) && !errors.Is(err, slurm.ErrUnknownVersion) { // answers both, to what was asked
 			c.count(func(s *Stats) { s.Errors[Kind(err)]++ })
 		}
 		late := c.now().Sub(started) >= c.opt.Timeout // the library in slurmrestd has tried long enough

@@ -22,7 +22,7 @@ const farthest = zeroPoint - 3
 // Update changes one pending job to what u says. It returns nil when slurmctld
 // took all of it.
 //
-// Errors wrap slurm.ErrStarted (2073: nothing was changed), slurm.ErrGone,
+// Errors wrap slurm.ErrStarted (2073: a plain job is as it was), slurm.ErrGone,
 // slurm.ErrHeld, slurm.ErrDenied, slurm.ErrRejected (the job is as it was),
 // slurm.ErrUnsafe (nothing was sent), slurm.ErrAuth, slurm.ErrBusy or
 // slurm.ErrUnreachable. After the last two the change may or may not have been
@@ -30,8 +30,8 @@ const farthest = zeroPoint - 3
 // again only where it certainly did not reach slurmctld.
 //
 // An array is changed under its own id. From v0.0.40 that touches the record of
-// pending tasks only; where tasks refuse the change slurmctld tells the first
-// failure and keeps the rest. v0.0.38 changes running tasks too.
+// pending tasks only. v0.0.38 tries running tasks as well: these refuse, so the
+// answer is slurm.ErrStarted, while the pending tasks have changed (live).
 func (c *Client) Update(ctx context.Context, u slurm.Update) error {
 	if u.JobID == 0 {
 		return fmt.Errorf("update job 0: %w: no job id", slurm.ErrUnsafe)

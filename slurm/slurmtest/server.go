@@ -273,9 +273,15 @@ func (v *view) refused(r *http.Request, what string) (reply, bool) {
 	return reply{}, false
 }
 
-// list answers for a whole list, or says that it did not change.
+// list answers for a whole list, or says that it did not change. The instant is
+// a plain number for v0.0.38, must be marked with "uts" for 40 and 41, and may
+// be either later.
 func (v *view) list(name, since string) reply {
-	if t, err := strconv.ParseInt(since, 10, 64); err == nil && t > 0 && t-1 >= v.s.changed[name].Unix() {
+	digits, marked := strings.CutPrefix(since, "uts")
+	if marked && v.old() || !marked && since != "" && (v.version == 40 || v.version == 41) {
+		return v.fail(http.StatusUnprocessableEntity, 9202, "Parsing of "+since+" for timestamp failed", name)
+	}
+	if t, err := strconv.ParseInt(digits, 10, 64); err == nil && t > 0 && t-1 >= v.s.changed[name].Unix() {
 		return v.unchanged(name, t)
 	}
 	var items []any

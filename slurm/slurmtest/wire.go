@@ -155,7 +155,9 @@ func (v *view) byVersion(m map[string]any, j *slurm.Job) {
 		m["shared"] = []string{}
 	}
 	m["hold"] = j.Priority == 0
-	m["required_switches"] = j.Switches
+	if v.version >= 42 {
+		m["required_switches"] = j.Switches
+	}
 	m["cron"] = ""
 	if j.Cron {
 		m["cron"], m["flags"] = "0 * * * *", []string{"CRON_JOB"}
