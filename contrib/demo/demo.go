@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rifling/contrib/labrun"
 	"rifling/contrib/workload"
@@ -37,6 +40,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.preflight(); err != nil {
 		return err
 	}
+	unlock, err := lockDemo()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	defer func() { err = errors.Join(err, d.cleanUp()) }()
 	for _, step := range []func(context.Context) error{
 		d.bringUp, d.check, d.startRifling, d.submit, d.watch, d.explain, d.sumUp,
@@ -65,6 +73,19 @@ func (d *demo) preflight() error {
 		}
 	}
 	return nil
+}
+
+// lockDemo keeps a second demo from taking down the lab of the first. The
+// kernel lets go of the lock however the process ends.
+func lockDemo() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "rifling-demo.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, slurm.WithHint(errors.Join(errors.New("another demo runs on this machine"), f.Close()), "wait for its end, or stop it with Ctrl-C")
+	}
+	return func() { f.Close() }, nil
 }
 
 // labName keeps the demo's lab apart from those that people bring up.

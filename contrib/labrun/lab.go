@@ -214,8 +214,11 @@ func (l *Lab) asStdin(ctx context.Context, user, stdin string, args ...string) (
 
 func (l *Lab) env() []string { return []string{"SLURM=" + l.Release, "LAB=" + l.Name} }
 
-// Bin returns the path of one of the project's built programs.
-func (l *Lab) Bin(name string) string { return filepath.Join(l.repo, "bin", name) }
+// Bin returns the path of one of the project's built programs: below
+// $RIFLING_BIN where that is set, else below bin/.
+func (l *Lab) Bin(name string) string {
+	return filepath.Join(cmp.Or(os.Getenv("RIFLING_BIN"), filepath.Join(l.repo, "bin")), name)
+}
 
 // NodeNames returns the lab's nodes in order: gpu01, gpu02, ….
 func (l *Lab) NodeNames() []string {
