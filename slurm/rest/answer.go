@@ -25,10 +25,7 @@ type answer struct {
 
 // list returns the elements under key; ok is false when the key holds no list.
 func (a *answer) list(key string) (items []json.RawMessage, ok bool) {
-	if json.Unmarshal(a.fields[key], &items) != nil || items == nil {
-		return nil, false
-	}
-	return items, true
+	return elements(a.fields[key])
 }
 
 // object returns the object under key.
@@ -64,7 +61,8 @@ func (c *Client) interpret(r request, status int, contentType string, body []byt
 		return nil, c.classify(r, status, noChange, "")
 	}
 	a := &answer{}
-	if err := json.Unmarshal(body, &a.fields); err != nil || a.fields == nil {
+	var ok bool
+	if a.fields, ok = members(body); !ok || !json.Valid(body) {
 		return nil, c.notJSON(r, status, contentType, body)
 	}
 	a.readMeta()
@@ -150,10 +148,7 @@ func sum(errs []complaint) complaint {
 
 // complaints reads errors[] or warnings[]: objects, or plain strings.
 func complaints(raw json.RawMessage) []complaint {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
+	list, _ := elements(raw)
 	var out []complaint
 	for _, item := range list {
 		if bytes.HasPrefix(bytes.TrimSpace(item), []byte(`"`)) {

@@ -26,7 +26,8 @@ type record struct {
 
 func newRecord(raw json.RawMessage) *record {
 	r := &record{}
-	if err := json.Unmarshal(raw, &r.fields); err != nil || r.fields == nil {
+	var ok bool
+	if r.fields, ok = members(raw); !ok {
 		r.odd = "not an object"
 	}
 	return r
@@ -193,8 +194,8 @@ func readNumber(raw json.RawMessage) (number, error) {
 	case 'n':
 		return number{}, nil
 	case '"':
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
+		s, ok := text(raw)
+		if !ok {
 			return number{}, fmt.Errorf("not a number")
 		}
 		return numberWord(s)
@@ -216,23 +217,20 @@ func numberWord(s string) (number, error) {
 
 // numberObject tests infinite first: its set may be false.
 func numberObject(raw []byte) (number, error) {
-	var o struct {
-		Set      *bool           `json:"set"`
-		Infinite bool            `json:"infinite"`
-		Number   json.RawMessage `json:"number"`
-	}
-	if err := json.Unmarshal(raw, &o); err != nil || o.Set == nil && o.Number == nil {
-		return number{}, fmt.Errorf("not a number object")
-	}
+	o, ok := members(raw)
+	set, told := o["set"]
+	n := o["number"]
 	switch {
-	case o.Infinite:
+	case !ok || !told && n == nil:
+		return number{}, fmt.Errorf("not a number object")
+	case string(o["infinite"]) == "true":
 		return number{infinite: true}, nil
-	case o.Set != nil && !*o.Set:
+	case string(set) == "false":
 		return number{}, nil
-	case len(o.Number) > 0 && o.Number[0] == '{':
+	case len(n) > 0 && n[0] == '{':
 		return number{}, fmt.Errorf("not a number object")
 	}
-	return readNumber(o.Number)
+	return readNumber(n)
 }
 
 func numberDigits(s string) (number, error) {
@@ -274,8 +272,8 @@ func readWords(raw json.RawMessage) ([]string, error) {
 	}
 	switch raw[0] {
 	case '[':
-		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
+		list, ok := elements(raw)
+		if !ok {
 			return nil, fmt.Errorf("not a list")
 		}
 		var out []string
@@ -288,8 +286,8 @@ func readWords(raw json.RawMessage) ([]string, error) {
 		}
 		return out, nil
 	case '"':
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
+		s, ok := text(raw)
+		if !ok {
 			return nil, fmt.Errorf("not a string")
 		}
 		if s == "" || s == "(null)" {
