@@ -35,7 +35,7 @@ func (Packed) Decide(in Input) Plan {
 				chosen = o
 			}
 		}
-		d.Action, d.Candidates, d.Target = chosen.action, chosen.candidates, keys(chosen.shape)
+		d.Action, d.Candidates, d.Target = chosen.action, chosen.candidates, chosen.target
 		d.Considered = considered(b, offers, nil)
 		d.Reason = "fewest nodes that are free now: " + b.words(chosen.shape)
 		if chosen.action == Leave {

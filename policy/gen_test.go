@@ -47,7 +47,7 @@ func genInput(t *rapid.T) Input {
 			Depth: rapid.IntRange(0, 20).Draw(t, "depth"), SlackNodes: rapid.IntRange(0, 3).Draw(t, "slack"),
 			MaxOffset: int64(rapid.IntRange(0, 500).Draw(t, "offset")), MaxChanges: rapid.IntRange(0, 10).Draw(t, "changes"),
 			MaxWait: time.Duration(rapid.IntRange(0, 3).Draw(t, "wait")) * time.Hour, TTL: 10 * time.Minute,
-			Starvation: 100 * time.Hour,
+			Starvation: 100 * time.Hour, RequiredNodes: rapid.SampledFrom([][]string{nil, nil, {"gpu"}}).Draw(t, "exact"),
 		},
 	}
 	for i := range rapid.IntRange(0, 12).Draw(t, "jobs") {

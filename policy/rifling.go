@@ -100,7 +100,7 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 		d.Explored, d.Value = pick.Explored, pick.Value
 	}
 	o := offers[i]
-	d.Action, d.Candidates, d.Target = o.action, o.candidates, keys(o.shape)
+	d.Action, d.Candidates, d.Target = o.action, o.candidates, o.target
 	d.Considered = considered(f.b, offers, value)
 	for k := range d.Considered {
 		d.Considered[k].Prior = choices[k].Prior

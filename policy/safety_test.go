@@ -40,8 +40,13 @@ func checkChange(t *rapid.T, name string, c Change, in Input) {
 	if j == nil || !mayTouch(j) {
 		t.Fatalf("%s: touches job %+v, which is not to be touched", name, j)
 	}
-	if c.Update.RequiredNodes != nil {
-		t.Fatalf("%s: names nodes though no partition allows it", name)
+	if list := c.Update.RequiredNodes; list != nil {
+		if len(in.Limits.RequiredNodes) == 0 {
+			t.Fatalf("%s: names nodes though no partition allows it", name)
+		}
+		if len(*list) != NodesNeeded(j, in.Snapshot) || !Within(*list, openNodes(j, in)) {
+			t.Fatalf("%s: names %v, not the usable nodes that job %d needs", name, *list, j.ID)
+		}
 	}
 	if f := c.Update.SiteFactor; f != nil && (*f < 0 || *f > in.Limits.MaxOffset) {
 		t.Fatalf("%s: site factor %d is out of 0..%d", name, *f, in.Limits.MaxOffset)
@@ -129,6 +134,9 @@ func TestTakeBackRestoresTheUsersWord(t *testing.T) {
 				}
 				u, _ := TakeBack(c.Owner, j, in.Snapshot.Release)
 				applyUpdate(&j, u)
+				if !sameNodes(j.RequiredNodes, user.RequiredNodes) {
+					t.Fatalf("%s: job %d is left with the node list %v", name, j.ID, j.RequiredNodes)
+				}
 				if !sameNodes(j.ExcludedNodes, wantExclude) || j.Nice != wantNice {
 					t.Fatalf("%s: job %d ends with exclude %v nice %d, its user's word is %v and %d",
 						name, j.ID, j.ExcludedNodes, j.Nice, wantExclude, wantNice)

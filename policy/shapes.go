@@ -27,6 +27,7 @@ type fit struct {
 type offer struct {
 	action     Action
 	candidates []string       // nil: all nodes
+	target     []string       // nodes that are meant: of the shape, or those waited for
 	shape      map[string]int // GPUs by node if it starts now; nil if it cannot
 	note       string
 	ready      time.Time // for Wait: when the shape is expected
@@ -168,7 +169,7 @@ func (f *fit) offers(canWait bool) []offer {
 		if shape == nil {
 			return
 		}
-		o := offer{action: a, shape: shape, candidates: f.around(shape, among)}
+		o := offer{action: a, shape: shape, target: keys(shape), candidates: f.around(shape, among)}
 		if o.candidates == nil || !f.comesTrue(o) {
 			return
 		}
@@ -292,12 +293,15 @@ func (f *fit) waitOffer() (offer, bool) {
 		return offer{}, false
 	}
 	slices.SortStableFunc(soon, func(a, b when) int { return a.at.Compare(b.at) })
-	in := map[string]bool{}
-	for _, w := range soon[:want] {
+	in, target := map[string]bool{}, []string{}
+	for i, w := range soon[:want] {
 		in[w.node] = true
+		if i < f.need {
+			target = append(target, w.node)
+		}
 	}
 	return offer{
-		action: Wait, candidates: f.ordered(in), ready: soon[f.need-1].at,
+		action: Wait, target: target, candidates: f.ordered(in), ready: soon[f.need-1].at,
 		note: "a better shape is expected at " + soon[f.need-1].at.UTC().Format("15:04:05") + " UTC",
 	}, true
 }

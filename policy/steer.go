@@ -146,11 +146,14 @@ func set(j *slurm.Job, d Decision, in Input) (c Change, wanted bool) {
 		UserRequired: own.UserRequired,
 	}
 	u := slurm.Update{JobID: j.ID}
+	narrow, pin := d, d
 	if exact(j, in.Limits) {
-		setRequired(j, d, in, &next, &u)
+		narrow.Candidates = nil
 	} else {
-		setExclude(j, d, in, &next, &u)
+		pin.Target = nil
 	}
+	setExclude(j, narrow, in, &next, &u)
+	setRequired(j, pin, in, &next, &u)
 	setOffset(j, d, in, own, &next, &u)
 	if next.SetExclude == nil && next.SetRequired == nil && next.SetNice == nil && next.SetSiteFactor == nil {
 		return c, false
@@ -189,7 +192,7 @@ func ExpectOf(j *slurm.Job) Expect {
 }
 
 // setExclude narrows by exclusion: the open nodes that are no candidates, and
-// the user's own list.
+// the user's own list. Without candidates it puts back the user's list alone.
 func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
 	want := knownOnly(next.UserExclude, in.Snapshot)
 	if d.Candidates != nil {
@@ -210,11 +213,13 @@ func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update
 	}
 }
 
-// setRequired names the exact nodes, where the site chose that lever: only for
-// jobs that can start there now, and never more nodes than the job may have.
+// setRequired names the exact nodes, where the site chose that lever: just as
+// many as the job needs, never more than it may have, and only usable ones.
+// Without a target it clears a list of rifling's; a user's list never gets here,
+// since a job whose user named nodes is not touched.
 func setRequired(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
 	want := []string{}
-	if need := NodesNeeded(j, in.Snapshot); len(d.Target) > 0 && len(d.Target) == need {
+	if d.Candidates != nil && len(d.Target) == NodesNeeded(j, in.Snapshot) && Within(d.Target, openNodes(j, in)) {
 		want = slices.Clone(d.Target)
 		slices.Sort(want)
 		next.SetRequired = want

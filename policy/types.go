@@ -60,7 +60,7 @@ type Decision struct {
 	Action     Action
 	State      string   // the encoded state, printable; empty for policies without one
 	Candidates []string // the nodes that the job may use; nil means all
-	Target     []string // the nodes that the shape which is meant would take now; nil when it cannot start now
+	Target     []string // the nodes that are meant: those it would take now, or, waiting, those it waits for; nil for Leave
 	Offset     int64    // priority points to add, 0 for none
 	Reason     string   // one sentence
 	Skipped    string   // the guard rail that keeps rifling's hands off; then Action is Leave

@@ -126,6 +126,8 @@ func (a *app) tellDecision(p *page, st *store.Story) {
 	switch {
 	case d.Candidates == nil:
 		p.line("  on any node of its partitions")
+	case d.Target != nil && d.Action == policy.Wait:
+		p.line("  on %s; it waits for %s", slurm.CompressHosts(d.Candidates), slurm.CompressHosts(d.Target))
 	case d.Target != nil:
 		p.line("  on %s, of which %s was free for it", slurm.CompressHosts(d.Candidates), slurm.CompressHosts(d.Target))
 	default:
