@@ -17,10 +17,11 @@
 //
 // Every list is asked for with update_time, the instant of the list that is in
 // the cache. slurmctld compares it with last_job_update, last_node_update or
-// last_part_update and, when nothing moved, answers in about a millisecond and
-// a few hundred bytes with "no change" (HTTP 304 on v0.0.38, an empty list with
-// a warning since): the cached records stand, they are never taken for an empty
-// queue. Whatever changes in any record moves that instant (an update, a state,
+// last_part_update and, when nothing moved, answers "no change" (HTTP 304, or
+// an empty list of jobs with a warning from v0.0.40) in a few milliseconds and
+// under 900 bytes. 1,180 jobs read whole on 24.11 are 9.3 MB and 0.75 s, most of
+// it slurmrestd's, and 0.1 s here. On "no change" the cached records stand; they
+// are never taken for an empty queue. Whatever changes in any record moves that instant (an update, a state,
 // a reason, an estimate of backfill, a recomputed priority), so nothing is
 // missed that a full read would have shown; slurmctld compares with one second
 // of slack, so a change within the second of the last read is seen too. The

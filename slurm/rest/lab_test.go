@@ -132,9 +132,9 @@ func eventually(t testing.TB, what string, f func() error) {
 }
 
 // running submits a job that starts at once.
-func (l *lab) running(c *Client) slurm.JobID {
+func (l *lab) running(c *Client, options string) slurm.JobID {
 	l.t.Helper()
-	id := l.submit("-n1 -t 20")
+	id := l.submit(options + " -t 20")
 	eventually(l.t, "the job starts", func() error {
 		if j, err := c.Job(context.Background(), id); err != nil || !j.Running() {
 			return fmt.Errorf("%v %v %v", j.State, j.Reason, err)
@@ -284,6 +284,42 @@ func TestLabNoChange(t *testing.T) {
 	}
 }
 
+// TestLabCacheIsTrue polls with one client through starts, ends, changes and
+// recomputed priorities, and compares each poll with what a new client reads.
+func TestLabCacheIsTrue(t *testing.T) {
+	l := needLab(t)
+	l.cleanUp()
+	c := l.client("tcp")
+	waiting := l.submit("-N" + l.env["LAB_NODES"] + " --gpus-per-node=" + l.env["LAB_GPUS"] + " -t 30")
+	parked := l.submit("--begin=now+2hours --gpus=1 -t 10")
+	changes := []string{
+		fmt.Sprintf("scontrol update jobid=%d nice=3", parked), fmt.Sprintf("scontrol hold %d", waiting), "true", "true",
+		"scontrol update nodename=gpu02 state=drain reason=test", fmt.Sprintf("scontrol update jobid=%d excnodelist=gpu03", parked),
+		"true", "scontrol update nodename=gpu02 state=resume", fmt.Sprintf("scontrol release %d", waiting), "true",
+		fmt.Sprintf("scancel %d", waiting), "true", "true", fmt.Sprintf("scontrol update jobid=%d nice=0", parked), "true",
+	}
+	for i := range 30 {
+		l.must("root", changes[i%len(changes)]+" || true")
+		if i%4 == 0 {
+			l.sh("alice", "cd /tmp && sbatch -J rest-test -o /dev/null --gpus=1 -t 1 --wrap 'sleep 3'")
+		}
+		eventually(t, "cached and fresh agree", func() error {
+			got := mustSnapshot(t, c)
+			want := mustSnapshot(t, l.client("tcp"))
+			if again := mustSnapshot(t, l.client("tcp")); !cmp.Equal(want.Jobs, again.Jobs, cmpopts.EquateEmpty()) {
+				return errors.New("the cluster changes as it is read")
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(slurm.Snapshot{}, "TakenAt")); diff != "" {
+				return fmt.Errorf("cache (-fresh +cached):\n%s", diff)
+			}
+			return nil
+		})
+		time.Sleep(2500 * time.Millisecond)
+	}
+	s := c.Stats()
+	t.Logf("%d lists unchanged, %d read whole", s.NoChange, s.FullReads)
+}
+
 func TestLabUpdate(t *testing.T) {
 	l := needLab(t)
 	for _, way := range []string{"tcp", "socket"} {
@@ -292,7 +328,7 @@ func TestLabUpdate(t *testing.T) {
 			l.cleanUp()
 			c := l.client(way)
 			ctx := context.Background()
-			running := l.running(c)
+			running := l.running(c, "-n1")
 			id := l.submit("--begin=now+2hours --exclude=gpu08 --gpus=1 -t 10")
 			array := l.submit("--begin=now+2hours --array=1-4%2 --gpus=1 -t 10")
 			read := func(id slurm.JobID) slurm.Job {
@@ -373,6 +409,40 @@ func TestLabUpdate(t *testing.T) {
 	}
 }
 
+// TestLabImpossibleIsNotHeld excludes a node that the job cannot do without:
+// slurmctld sets its priority to 0, which is not the user's hold.
+func TestLabImpossibleIsNotHeld(t *testing.T) {
+	l := needLab(t)
+	l.cleanUp()
+	c := l.client("tcp")
+	ctx := context.Background()
+	l.running(c, "--exclusive -N1")
+	id := l.submit("-N" + l.env["LAB_NODES"] + " -t 5")
+	if err := c.Update(ctx, slurm.Update{JobID: id, ExcludedNodes: &[]string{"gpu01"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "slurmctld calls it impossible", func() error {
+		j, err := c.Job(ctx, id)
+		if j.Held {
+			t.Fatalf("held: %+v", j)
+		}
+		if err != nil || j.Reason != "BadConstraints" {
+			return fmt.Errorf("%s, priority %d, %v", j.Reason, j.Priority, err)
+		}
+		return nil
+	})
+	if err := c.Update(ctx, slurm.Update{JobID: id, ExcludedNodes: &[]string{}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "taking back recovers it", func() error {
+		j, err := c.Job(ctx, id)
+		if err != nil || j.Priority == 0 || j.Reason == "BadConstraints" {
+			return fmt.Errorf("%s, priority %d, %v", j.Reason, j.Priority, err)
+		}
+		return nil
+	})
+}
+
 // arrayWithRunningTask changes the pending tasks of an array of which one runs.
 func (l *lab) arrayWithRunningTask(c *Client) {
 	l.t.Helper()
@@ -402,63 +472,4 @@ func (l *lab) arrayWithRunningTask(c *Client) {
 		}
 	}
 	l.t.Logf("array with a running task: %v", err)
-}
-
-func TestLabTokens(t *testing.T) {
-	l := needLab(t)
-	file := func(t *testing.T, text string) string {
-		name := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	short := strings.TrimPrefix(l.must("root", "scontrol token username=rifling lifespan=1"), "SLURM_JWT=")
-	alice := strings.TrimPrefix(l.must("root", "scontrol token username=alice lifespan=600"), "SLURM_JWT=")
-	time.Sleep(3 * time.Second)
-	for _, tt := range []struct{ name, token, hint string }{
-		{"expired", short, "ended at"},
-		{"no JWT", "nonsense", "was refused"},
-		{"signed by another", l.forge(), "was refused"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c, err := New(Options{URL: l.env["LAB_REST_URL"], TokenFile: file(t, tt.token), User: "rifling"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = c.Snapshot(context.Background())
-			if !errors.Is(err, slurm.ErrAuth) || !strings.Contains(slurm.HintOf(err), tt.hint) {
-				t.Errorf("%v (%s), want ErrAuth and %q", err, slurm.HintOf(err), tt.hint)
-			}
-			if strings.Contains(fmt.Sprint(err, slurm.HintOf(err)), tt.token) {
-				t.Errorf("the error shows the token: %v", err)
-			}
-		})
-	}
-	t.Run("none", func(t *testing.T) {
-		c, _ := New(Options{URL: l.env["LAB_REST_URL"]})
-		if _, err := c.Snapshot(context.Background()); !errors.Is(err, slurm.ErrAuth) {
-			t.Errorf("%v, want ErrAuth", err)
-		}
-	})
-	t.Run("a plain user may not steer others", func(t *testing.T) {
-		l := &lab{t: t, env: l.env}
-		l.cleanUp()
-		id := l.submit("--hold --gpus=1 -t 10")
-		c, _ := New(Options{URL: l.env["LAB_REST_URL"], TokenFile: file(t, alice)})
-		nice := int64(-50)
-		if err := c.Update(context.Background(), slurm.Update{JobID: id, Nice: &nice}); !errors.Is(err, slurm.ErrDenied) {
-			t.Errorf("%v, want ErrDenied", err)
-		}
-	})
-}
-
-// forge returns a JWT of the right shape with a signature by nobody.
-func (l *lab) forge() string {
-	raw, err := os.ReadFile(l.env["LAB_TOKEN_FILE"])
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	parts := strings.Split(strings.TrimPrefix(strings.TrimSpace(string(raw)), "SLURM_JWT="), ".")
-	return parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2]))
 }
