@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"rifling/contrib/labrun"
 	"rifling/slurm"
+	"rifling/store"
 )
 
 // daemon starts riflingd; at the test's end it is stopped and, where the test
@@ -49,13 +51,13 @@ func daemon(t *testing.T, o labrun.DaemonOptions) *labrun.Daemon {
 	return d
 }
 
-// scene is a full cluster whose node early frees first by the fillers' limits,
-// and two jobs that wait in it. The first leaves its shape open and has wishes
-// of its own; the second was submitted later and stands higher.
+// scene is a full cluster, one GPU free on each node, and two jobs that wait in
+// it. The first leaves its shape open and has wishes of its own; the second was
+// submitted later and stands higher.
 type scene struct {
-	fillers      map[string]string // job by node
-	early, other string            // nodes that the tests set free
-	own, later   string            // jobs
+	fillers    map[string]string // job by node
+	avoid      string            // the node that the first job's user excludes
+	own, later string            // jobs
 }
 
 func setScene(t *testing.T) scene {
@@ -64,23 +66,40 @@ func setScene(t *testing.T) scene {
 	if len(nodes) < 8 {
 		t.Skipf("needs a lab of 8 nodes, this one has %d", len(nodes))
 	}
-	s := scene{early: nodes[5], other: nodes[1], fillers: map[string]string{}}
+	// What an earlier test cancelled may still be completing.
+	queue := func(ctx context.Context) (string, error) { return theLab.Exec(ctx, "squeue", "-h") }
+	if _, err := labrun.Wait(within(t, time.Minute), "an empty queue", queue, func(out string) bool { return out == "" }); err != nil {
+		t.Fatal(err)
+	}
+	s := scene{avoid: nodes[7], fillers: map[string]string{}}
 	for _, n := range nodes {
-		limit := "120"
-		if n == s.early {
-			limit = "20"
-		}
 		s.fillers[n] = submit(t, "dave", sleeper, "--job-name=filler", "--nodelist="+n, "--nodes=1",
-			fmt.Sprintf("--gres=gpu:%d", theLab.GPUs-1), "--time="+limit, "--output=/dev/null")
+			fmt.Sprintf("--gres=gpu:%d", theLab.GPUs-1), "--time=120", "--output=/dev/null")
 	}
 	for _, id := range s.fillers {
 		waitJob(t, id, "filler to run", func(f labrun.Fields) bool { return f.State() == "RUNNING" })
 	}
 	request := []string{"--nodes=1-4", fmt.Sprintf("--gpus=%d", theLab.GPUs), "--time=30", "--output=/dev/null"}
-	s.own = submit(t, "alice", sleeper, append(request, "--job-name=own", "--exclude="+nodes[7], "--nice=40", "--comment=please keep")...)
+	s.own = submit(t, "alice", sleeper, append(request, "--job-name=own", "--exclude="+s.avoid, "--nice=40", "--comment=please keep")...)
 	time.Sleep(1100 * time.Millisecond) // submission times are whole seconds
 	s.later = submit(t, "alice", sleeper, append(request, "--job-name=later")...)
 	return s
+}
+
+// alone cancels the second job, so that the first is next.
+func (s scene) alone(t *testing.T) {
+	t.Helper()
+	if err := theLab.Cancel(within(t, 30*time.Second), s.later); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// free sets a node free.
+func (s scene) free(t *testing.T, node string) {
+	t.Helper()
+	if err := theLab.Cancel(within(t, 30*time.Second), s.fillers[node]); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // excluded returns a job's exclude list as scontrol shows it.
@@ -125,10 +144,10 @@ func TestSteerSetsExclusionsAndOffset(t *testing.T) {
 	f := steered(t, s)
 	t.Logf("scontrol show job %s: ExcNodeList=%s Priority=%s Nice=%s", s.own, f["ExcNodeList"], f["Priority"], f["Nice"])
 
-	if got := excluded(t, f); slices.Contains(got, s.early) {
-		t.Errorf("%s frees first, yet it is excluded: %v", s.early, got)
-	} else if user := theLab.NodeNames()[7]; !slices.Contains(got, user) {
-		t.Errorf("the user's own exclusion of %s is gone: %v", user, got)
+	if got := excluded(t, f); !slices.Contains(got, s.avoid) {
+		t.Errorf("the user's own exclusion of %s is gone: %v", s.avoid, got)
+	} else if len(got) >= len(theLab.NodeNames())-1 {
+		t.Errorf("fewer nodes are left than the job needs and one for slack: excluded %v", got)
 	}
 	after, err := labrun.Wait(within(t, time.Minute), "an offset in sprio", func(context.Context) (string, error) {
 		return offset(t, s.own), nil
@@ -149,42 +168,78 @@ func TestSteerSetsExclusionsAndOffset(t *testing.T) {
 	}
 }
 
-// Two nodes come free at once. Slurm by itself takes the first of them; with
-// rifling the job runs where the decision said.
+// A node comes free that the decision did not name: Slurm by itself starts the
+// job there; steered, the job waits and runs where it was meant to.
 func TestJobRunsWhereDecided(t *testing.T) {
-	free := func(t *testing.T, s scene) string {
-		t.Helper()
-		if err := theLab.Cancel(within(t, 30*time.Second), s.fillers[s.early], s.fillers[s.other]); err != nil {
-			t.Fatal(err)
-		}
-		f := waitJob(t, s.own, "start", func(f labrun.Fields) bool { return f.State() == "RUNNING" })
-		return f["NodeList"]
-	}
+	running := func(f labrun.Fields) bool { return f.State() == "RUNNING" }
 	t.Run("Slurm by itself", func(t *testing.T) {
 		s := setScene(t)
-		theLab.Cancel(within(t, 30*time.Second), s.later)
-		if got := free(t, s); got != s.other {
-			t.Skipf("without rifling the job runs on %s already, so the scene shows nothing", got)
+		s.alone(t)
+		other := theLab.NodeNames()[1]
+		s.free(t, other)
+		if f := waitJob(t, s.own, "start", running); f["NodeList"] != other {
+			t.Errorf("without rifling the job runs on %s, not on %s that came free", f["NodeList"], other)
 		}
 	})
 	t.Run("steered", func(t *testing.T) {
 		s := setScene(t)
-		d := daemon(t, labrun.DaemonOptions{Mode: "steer"})
-		open := excluded(t, steered(t, s))
-		if !slices.Contains(open, s.other) {
-			t.Fatalf("%s is not excluded: %v", s.other, open)
+		// One decision stands for the whole test.
+		d := daemon(t, labrun.DaemonOptions{Mode: "steer", Config: map[string]any{"interval": "2m", "limits.ttl": "10m"}})
+		steered(t, s)
+		decided := lastDecision(t, d, s.own)
+		t.Logf("decided: %s, candidates %v: %s", decided.Action, decided.Candidates, decided.Reason)
+		meant := decided.Candidates[0]
+		i := slices.IndexFunc(theLab.NodeNames(), func(n string) bool { return n != s.avoid && !slices.Contains(decided.Candidates, n) })
+		if i < 0 {
+			t.Fatalf("the decision leaves out no node: %v", decided.Candidates)
 		}
-		if got := free(t, s); got != s.early {
-			t.Errorf("the job runs on %s, decided was %s", got, s.early)
+		other := theLab.NodeNames()[i]
+		s.alone(t)
+		s.free(t, other)
+		time.Sleep(8 * time.Second) // the main scheduler runs every 5 s, backfill every 2 s
+		if f := job(t, s.own); f.State() != "PENDING" {
+			t.Fatalf("the job is %s on %s, which the decision did not name", f.State(), f["NodeList"])
 		}
-		out, err := d.Rifling(within(t, 30*time.Second), "explain", s.own)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out, s.early) {
-			t.Errorf("rifling explain does not name %s:\n%s", s.early, out)
+		s.free(t, meant)
+		if f := waitJob(t, s.own, "start", running); f["NodeList"] != meant {
+			t.Errorf("the job runs on %s, decided was %s", f["NodeList"], meant)
 		}
 	})
+}
+
+// lastDecision reads the newest decision on a job from the daemon's history.
+func lastDecision(t *testing.T, d *labrun.Daemon, id string) *store.Decision {
+	t.Helper()
+	st, err := store.OpenReadOnly(d.Database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	n, err := strconv.ParseUint(id, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	story, err := st.Story(within(t, 10*time.Second), slurm.JobID(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if story.Job.Decision == nil {
+		t.Fatalf("no decision on job %s", id)
+	}
+	return story.Job.Decision
+}
+
+// explained waits until "rifling explain" says the words, and returns all that
+// it says.
+func explained(t *testing.T, d *labrun.Daemon, id, words string) string {
+	t.Helper()
+	look := func(ctx context.Context) (string, error) { return d.Rifling(ctx, "explain", id) }
+	out, err := labrun.Wait(within(t, 15*time.Second), "rifling explain to say "+words, look,
+		func(out string) bool { return strings.Contains(out, words) })
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return out
 }
 
 // volatile are fields that Slurm moves by itself while a job waits.
@@ -245,7 +300,7 @@ func TestUserValuesComeBack(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
 			s := setScene(t)
-			held := submit(t, "bob", sleeper, "--hold", "--job-name=held", "--gres=gpu:2", "--exclude="+s.other, "--nice=7", "--output=/dev/null")
+			held := submit(t, "bob", sleeper, "--hold", "--job-name=held", "--gres=gpu:2", "--exclude="+s.avoid, "--nice=7", "--output=/dev/null")
 			jobs := []string{s.own, s.later, held}
 			before := map[string]labrun.Fields{}
 			for _, id := range jobs {
