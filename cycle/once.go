@@ -4,6 +4,7 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -125,6 +126,7 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 
 	// 6. Plan the writes.
 	writes := l.writes(plan, in)
+	writes.Forget = l.reallyGone(ctx, writes.Forget, snap)
 	rep.PutOff = writes.Left
 
 	// 7. Record the plan before the first write.
@@ -193,6 +195,18 @@ func (l *Loop) writes(plan policy.Plan, in policy.Input) policy.Writes {
 		plan.Decisions = nil
 	}
 	return policy.Steer(plan, in)
+}
+
+// reallyGone keeps those jobs whose owner records may be dropped: a record that
+// could not be read is left out of the snapshot, and its job is not gone.
+func (l *Loop) reallyGone(ctx context.Context, ids []slurm.JobID, snap *slurm.Snapshot) []slurm.JobID {
+	return slices.DeleteFunc(ids, func(id slurm.JobID) bool {
+		if snap.Job(id) != nil {
+			return false // pending, with nothing of rifling's on it
+		}
+		_, err := l.Cluster.Job(ctx, id)
+		return !errors.Is(err, slurm.ErrGone)
+	})
 }
 
 func (l *Loop) record(in policy.Input, plan policy.Plan, w policy.Writes, samples []profile.Sample) policy.Record {

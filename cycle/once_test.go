@@ -175,6 +175,24 @@ func TestCleanStopGivesEverythingBack(t *testing.T) {
 	}
 }
 
+func TestOddRecordIsNotAJobThatIsGone(t *testing.T) {
+	c, r := partlyBusy(), newFakeRecorder()
+	c.submit(gpuJob(7, 2))
+	l := newLoop(t, c, r)
+	once(t, l)
+	c.odd = map[slurm.JobID]bool{7: true}
+	once(t, l)
+	if len(r.owners) != 1 {
+		t.Fatal("the owner record of a job that is only unreadable was dropped")
+	}
+	if _, err := l.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.jobs[7].ExcludedNodes; len(got) != 0 {
+		t.Errorf("after the stop %v is still excluded", got)
+	}
+}
+
 // world is a cluster whose users, jobs and daemon do what they like.
 type world struct {
 	t    *rapid.T

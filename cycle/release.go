@@ -4,6 +4,7 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"rifling/policy"
@@ -37,8 +38,16 @@ func releaseOne(ctx context.Context, c Cluster, snap *slurm.Snapshot, o policy.O
 	}
 	j := snap.Job(o.JobID)
 	if j == nil {
-		r.Detail = "the job is gone from Slurm"
-		return r
+		// A record that could not be read is left out of the snapshot.
+		fresh, err := c.Job(ctx, o.JobID)
+		if err != nil {
+			r.Detail = "the job is gone from Slurm"
+			if !errors.Is(err, slurm.ErrGone) {
+				r.Outcome, r.Detail, r.Owner = policy.Failed, fmt.Sprintf("read the job: %v", err), &o
+			}
+			return r
+		}
+		j = &fresh
 	}
 	u, why := policy.TakeBack(o, *j, snap.Release)
 	u = policy.KnownNodes(u, snap)

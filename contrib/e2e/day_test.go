@@ -31,9 +31,9 @@ const daySpeed = 40
 // TestADayOfObserving lets riflingd observe a busy Slurm that runs 40 times
 // faster than time, through a proxy that counts: not one POST may be sent, and
 // decisions must be recorded all the while. RIFLING_E2E_DAY is the length by
-// Slurm's clock; an hour unless said otherwise.
+// Slurm's clock; half an hour unless said otherwise.
 func TestADayOfObserving(t *testing.T) {
-	length, err := time.ParseDuration(cmp.Or(os.Getenv("RIFLING_E2E_DAY"), "1h"))
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("RIFLING_E2E_DAY"), "30m"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,11 +65,12 @@ func TestADayOfObserving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Jobs of ten minutes to an hour, as many as keep the queue from running dry:
-	// a list of the generator holds about 5 GPU hours an hour of mean work.
-	work := min(time.Hour, length/6)
+	// As many jobs as keep a queue, of a sixth of the time up to two hours: a list
+	// of the generator holds about 5 GPU hours an hour of mean work. Each process
+	// of a job costs, 40 times faster than time; so one node a job.
+	work := min(2*time.Hour, length/6)
 	jobs, err := workload.Generate(1, workload.Options{
-		Jobs: int(1.2 * float64(lab.Nodes*lab.GPUs) / 5 * float64(length) / float64(work)), Load: 1.2, MeanWork: work,
+		Jobs: int(1.2 * float64(lab.Nodes*lab.GPUs) / 5 * float64(length) / float64(work)), Load: 1.2, MeanWork: work, MaxNodes: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
