@@ -82,6 +82,11 @@ func TestChoice(t *testing.T) {
 				false, 20*time.Minute, map[string]int{"gpu06": 8}),
 			want: Wait, candidates: "gpu[05-06]",
 		},
+		"nobody waits for what comes after the deadline": {
+			in: withRunning(withRunning(cluster(open(8), 4, 4, 4, 4, 0, 0), false, 100*time.Minute, map[string]int{"gpu05": 8}),
+				false, 100*time.Minute, map[string]int{"gpu06": 8}),
+			profile: comm, want: Leave, candidates: "all",
+		},
 		"a compute-bound job does not wait": {
 			in: withRunning(withRunning(cluster(open(8), 4, 4, 4, 4, 0, 0), false, 10*time.Minute, map[string]int{"gpu05": 8}),
 				false, 20*time.Minute, map[string]int{"gpu06": 8}),

@@ -293,6 +293,10 @@ func (f *fit) waitOffer() (offer, bool) {
 		return offer{}, false
 	}
 	slices.SortStableFunc(soon, func(a, b when) int { return a.at.Compare(b.at) })
+	ready := soon[f.need-1].at
+	if ready.After(deadline(f.j, f.b.in)) && f.slurmFit(f.hosts) != nil {
+		return offer{}, false // it could start now, and would have to in the end
+	}
 	in, target := map[string]bool{}, []string{}
 	for i, w := range soon[:want] {
 		in[w.node] = true
@@ -301,8 +305,8 @@ func (f *fit) waitOffer() (offer, bool) {
 		}
 	}
 	return offer{
-		action: Wait, target: target, candidates: f.ordered(in), ready: soon[f.need-1].at,
-		note: "a better shape is expected at " + soon[f.need-1].at.UTC().Format("15:04:05") + " UTC",
+		action: Wait, target: target, candidates: f.ordered(in), ready: ready,
+		note: "a better shape is expected at " + ready.UTC().Format("15:04:05") + " UTC",
 	}, true
 }
 

@@ -229,19 +229,6 @@ func lastDecision(t *testing.T, d *labrun.Daemon, id string) *store.Decision {
 	return story.Job.Decision
 }
 
-// explained waits until "rifling explain" says the words, and returns all that
-// it says.
-func explained(t *testing.T, d *labrun.Daemon, id, words string) string {
-	t.Helper()
-	look := func(ctx context.Context) (string, error) { return d.Rifling(ctx, "explain", id) }
-	out, err := labrun.Wait(within(t, 15*time.Second), "rifling explain to say "+words, look,
-		func(out string) bool { return strings.Contains(out, words) })
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return out
-}
-
 // volatile are fields that Slurm moves by itself while a job waits.
 var volatile = []string{
 	"Priority", "StartTime", "EndTime", "LastSchedEval", "SchedNodeList", "AccrueTime", "Reason", "Deadline",
