@@ -26,6 +26,9 @@ func TestExplain(t *testing.T) {
 	explained(t, d, out, "PENDING", "its comment says rifling=off")
 
 	s.alone(t)
+	if err := theLab.Cancel(within(t, 30*time.Second), out); err != nil { // it would take what comes free
+		t.Fatal(err)
+	}
 	node := theLab.NodeNames()[2]
 	s.free(t, node)
 	f := waitJob(t, s.own, "start", func(f labrun.Fields) bool { return f.State() == "RUNNING" })

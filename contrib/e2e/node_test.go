@@ -24,7 +24,7 @@ import (
 func TestNodeDeletedWhileExcluded(t *testing.T) {
 	shared := theLab
 	ctx := within(t, 4*time.Minute)
-	lab, err := labrun.Start(ctx, labrun.Options{Release: shared.Release, Nodes: 8, GPUs: 4, Name: "node-" + shared.Release})
+	lab, err := labrun.Start(ctx, labrun.Options{Release: shared.Release, Nodes: 8, GPUs: 8, Name: "node-" + shared.Release})
 	if err != nil {
 		t.Fatal(err)
 	}
