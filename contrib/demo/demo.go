@@ -136,7 +136,7 @@ func (d *demo) startRifling(ctx context.Context) error {
 
 func (d *demo) submit(ctx context.Context) error {
 	jobs, err := workload.Generate(d.seed, workload.Options{
-		Jobs: d.jobs, Nodes: d.nodes, GPUsPerNode: d.gpus, Load: 1.5, MeanWork: 30 * time.Minute,
+		Jobs: d.jobs, Nodes: d.nodes, GPUsPerNode: d.gpus, Load: 1.5, MeanWork: 40 * time.Minute,
 	})
 	if err != nil {
 		return err

@@ -109,11 +109,12 @@ func choose(stories []*store.Story) []slurm.JobID {
 	return ids
 }
 
-// waits is how many GPUs were told to wait, 0 for a job that never was.
+// waits is 0 for a job that never was told to wait, and more the more GPUs it
+// asks for and the shorter its story is.
 func waits(s *store.Story) int {
 	for i := range s.Decisions {
 		if s.Decisions[i].Action == policy.Wait {
-			return s.Job.GPUs
+			return max(1, 10*s.Job.GPUs-len(s.Decisions))
 		}
 	}
 	return 0
