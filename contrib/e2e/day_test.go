@@ -143,7 +143,7 @@ func TestObservingDecidesAsSteering(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.Remove()
+		t.Cleanup(func() { _ = d.Remove() })
 		out, err := exec.CommandContext(within(t, time.Minute), theLab.Bin("riflingd"), "--config", d.ConfigFile, "--once").CombinedOutput()
 		if err != nil {
 			t.Fatalf("riflingd --once: %v\n%s", err, out)

@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os/user"
@@ -146,12 +147,12 @@ func kindOfStatus(status int, text string) error {
 
 // hinted adds what an admin can do.
 func (c *Client) hinted(e *Error) error {
-	switch e.Kind {
-	case slurm.ErrAuth:
+	switch {
+	case errors.Is(e.Kind, slurm.ErrAuth):
 		return slurm.WithHint(e, "%s", c.authHint())
-	case slurm.ErrDenied:
+	case errors.Is(e.Kind, slurm.ErrDenied):
 		return slurm.WithHint(e, "the user needs AdminLevel=Operator: sacctmgr modify user %s set adminlevel=operator", c.userName())
-	case slurm.ErrBusy:
+	case errors.Is(e.Kind, slurm.ErrBusy):
 		return slurm.WithHint(e, "is slurmctld up? scontrol ping; see also SlurmctldParameters=rl_enable")
 	}
 	return e

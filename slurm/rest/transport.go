@@ -211,7 +211,7 @@ func retriable(method string, err error) bool {
 		return false
 	}
 	switch {
-	case e.Kind != slurm.ErrUnreachable && e.Kind != slurm.ErrBusy:
+	case !errors.Is(e.Kind, slurm.ErrUnreachable) && !errors.Is(e.Kind, slurm.ErrBusy):
 		return false
 	case method == http.MethodGet:
 		return true

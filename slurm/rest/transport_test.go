@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,12 +112,7 @@ func TestSlowServerEndsByTimeout(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	fake := slurmtest.NewServer(t, queue(slurm2411).Obj())
-	dir, err := os.MkdirTemp("", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	socket := filepath.Join(dir, "s")
+	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +168,7 @@ func TestTokenIsNeverShown(t *testing.T) {
 	secret := jwt(`{"exp":9999999999}`)
 	for _, status := range []int{200, 400, 401, 404, 500, 502} {
 		for _, body := range []string{secret, `{"errors":[{"description":"bad header ` + secret + `","error_number":9000}]}`} {
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(status)
 				w.Write([]byte(body))
 			}))

@@ -148,21 +148,6 @@ func (r *record) instant(key string) time.Time {
 	return time.Unix(v.n, 0)
 }
 
-// flag reads a yes or no: true, 1, "true"; false when unset.
-func (r *record) flag(key string) bool {
-	switch raw := string(bytes.TrimSpace(r.fields[key])); raw {
-	case "", "null", "false", "0", `"false"`, `""`:
-		return false
-	case "true", "1", `"true"`:
-		return true
-	default:
-		if v := r.num(key); v.set {
-			return v.n != 0
-		}
-	}
-	return false
-}
-
 // text reads a string; a list of strings is joined with commas, and "(null)"
 // is unset.
 func (r *record) text(key string) string { return strings.Join(r.words(key), ",") }
