@@ -38,7 +38,7 @@ func TestADayOfObserving(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := within(t, length/daySpeed+5*time.Minute)
-	name := "day-" + theLab.Release
+	name := fmt.Sprintf("day-%s-%d", theLab.Release, os.Getpid())
 	lab, err := labrun.Start(ctx, labrun.Options{Release: theLab.Release, Name: name, Speed: daySpeed, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
