@@ -9,9 +9,10 @@ import (
 	"rifling/slurm"
 )
 
-// minEvidence is how many rate observations of a run a learner wants before
-// it learns from a run that has not ended yet.
-const minEvidence = 8
+// longRun is the part of the reward's time constant after which a learner
+// learns from a run that has not ended yet, by its predicted length: jobs may
+// run for days.
+const longRun = 0.1
 
 // episode is one job from its first decision to its end.
 type episode struct {
@@ -105,12 +106,16 @@ func neighbours(j *slurm.Job, s *slurm.Snapshot) []slurm.JobID {
 // and its run. It is false as long as there is too little evidence.
 func (l *Loop) learnRun(e *episode, in policy.Input) bool {
 	e.NPR, e.NPRCount = l.Book.MeanNPR(e.JobID)
-	if e.Started.IsZero() || e.NPRCount == 0 || e.Ended.IsZero() && e.NPRCount < minEvidence {
+	if e.Started.IsZero() || e.NPRCount == 0 {
 		return false
 	}
 	run := e.Ended.Sub(e.Started)
 	if e.Ended.IsZero() {
-		run = max(in.Snapshot.TakenAt.Sub(e.Started), in.Profiles[e.JobID].RunTime)
+		so := in.Snapshot.TakenAt.Sub(e.Started)
+		if so.Seconds() < longRun*l.Tau.Seconds() {
+			return false
+		}
+		run = max(so, in.Profiles[e.JobID].RunTime)
 	}
 	e.NeighbourDelta = l.neighbourDelta(e, in.Snapshot)
 	waited := max(0, e.Started.Sub(e.Since))

@@ -59,9 +59,10 @@ func (c *fakeCluster) submit(j slurm.Job) *slurm.Job {
 
 func (c *fakeCluster) start(id slurm.JobID, nodes ...string) {
 	j := c.jobs[id]
+	each := j.Total() / len(nodes)
 	j.State.Base, j.Nodes, j.StartTime, j.NodeGPUs = "RUNNING", nodes, c.now, map[string]int{}
 	for _, n := range nodes {
-		j.NodeGPUs[n] = j.Total() / len(nodes)
+		j.NodeGPUs[n] = each
 	}
 }
 
