@@ -97,7 +97,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.nodes, "nodes", 8, "emulated nodes")
 	fs.IntVar(&o.gpus, "gpus", 8, "GPUs per node")
 	fs.IntVar(&o.jobs, "jobs", 64, "jobs to submit")
-	fs.Uint64Var(&o.seed, "seed", 21, "seed of the list of jobs")
+	fs.Uint64Var(&o.seed, "seed", 24, "seed of the list of jobs")
 	fs.StringVar(&o.policy, "policy", "rifling", "policy: rifling, pack or slurm")
 	fs.Float64Var(&o.compression, "compression", 60, "emulated seconds per second")
 	fs.DurationVar(&o.every, "every", 10*time.Second, "time between two lines of progress")
