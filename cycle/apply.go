@@ -28,6 +28,9 @@ func (l *Loop) apply(ctx context.Context, changes []policy.Change, snap *slurm.S
 			r.Detail = "put off: " + trouble.Error()
 		}
 		l.settle(&r, sure)
+		if r.Outcome == policy.Failed && sure && trouble == nil {
+			l.shun(&r, snap)
+		}
 		results = append(results, r)
 		if r.Outcome == policy.Applied && c.Kind == policy.KindSet {
 			written = append(written, c)
@@ -113,6 +116,18 @@ func (l *Loop) settle(r *policy.Result, sure bool) {
 	default:
 		r.Owner = &policy.Owner{JobID: id}
 	}
+}
+
+// shun keeps rifling away from a job of which Slurm rejected a change: it would
+// reject the next one too. (24.11 refuses every change of a job whose exclude
+// list names a node that was deleted.) What is set on it is tried to be taken
+// back again when the record's time is over.
+func (l *Loop) shun(r *policy.Result, snap *slurm.Snapshot) {
+	id := r.Change.Update.JobID
+	o := l.owned[id]
+	o.JobID, o.SetAt, o.ExpiresAt = id, snap.TakenAt, snap.TakenAt.Add(l.Limits.TTL)
+	o.Shunned = "Slurm rejected a change: " + r.Detail
+	l.owned[id], r.Owner = o, &o
 }
 
 // verify reads each job again that was narrowed. What Slurm now calls impossible

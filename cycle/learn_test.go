@@ -12,7 +12,7 @@ import (
 	"rifling/slurm"
 )
 
-// counters are what the collectors would send for the jobs that run.
+// counters are what the collectors would send for the jobs that run across nodes.
 type counters struct {
 	c      *fakeCluster
 	sample func(j *slurm.Job, node string) profile.Sample
@@ -22,7 +22,7 @@ func (t *counters) Drain() []profile.Sample {
 	var out []profile.Sample
 	for _, id := range sortedKeys(t.c.jobs) {
 		j := t.c.jobs[id]
-		if !j.Running() {
+		if !j.Running() || len(j.Nodes) < 2 {
 			continue
 		}
 		for _, n := range j.Nodes {
@@ -57,14 +57,18 @@ func openJob(id slurm.JobID, gpus int) slurm.Job {
 	return j
 }
 
-// halfFull has half of every node taken for good.
+// halfFull has half of three nodes taken, and the whole of the fourth.
 func halfFull() *fakeCluster {
 	c := newFakeCluster(4, 8)
 	for i, n := range []string{"a", "b", "c", "d"} {
 		id := slurm.JobID(1 + i)
-		c.submit(gpuJob(id, 4))
+		gpus := 4
+		if n == "d" {
+			gpus = 8
+		}
+		c.submit(gpuJob(id, gpus))
 		c.start(id, n)
-		c.jobs[id].EndTime = noon.Add(30 * time.Minute)
+		c.jobs[id].EndTime = noon.Add(time.Duration(30+i) * time.Minute)
 	}
 	return c
 }

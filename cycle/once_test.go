@@ -121,6 +121,43 @@ func TestTroubleEndsTheBatch(t *testing.T) {
 	}
 }
 
+func TestRejectedJobIsNotTriedAgainEachCycle(t *testing.T) {
+	c, r := partlyBusy(), newFakeRecorder()
+	c.submit(gpuJob(7, 2))
+	c.onWrite = func(int) error { return fmt.Errorf("2018: %w", slurm.ErrRejected) }
+	l := newLoop(t, c, r)
+	passes(t, l, c, 10)
+	if c.posts != 1 || r.owners[7].Shunned == "" {
+		t.Errorf("%d writes in ten cycles, record %+v; want one write, then hands off", c.posts, r.owners[7])
+	}
+}
+
+// A take-back that Slurm rejects is tried again, but not in each cycle.
+func TestRejectedTakeBackIsTriedAgainInTime(t *testing.T) {
+	c, r := partlyBusy(), newFakeRecorder()
+	c.submit(gpuJob(7, 2))
+	l := newLoop(t, c, r)
+	once(t, l)
+	c.jobs[7].Held = true // hands off, so it must be given back
+	rejects := true
+	c.posts = 0
+	c.onWrite = func(int) error {
+		if rejects {
+			return fmt.Errorf("2018: %w", slurm.ErrRejected)
+		}
+		return nil
+	}
+	passes(t, l, c, 10)
+	if c.posts != 1 {
+		t.Errorf("%d writes in ten cycles", c.posts)
+	}
+	rejects = false
+	passes(t, l, c, 60)
+	if got := c.jobs[7].ExcludedNodes; len(got) != 0 {
+		t.Errorf("%v is still excluded a quarter of an hour after Slurm takes changes again", got)
+	}
+}
+
 func TestNothingIsWrittenThatIsNotRecordedFirst(t *testing.T) {
 	c, r := partlyBusy(), newFakeRecorder()
 	c.submit(gpuJob(7, 2))

@@ -141,6 +141,56 @@ func TestWaitingIsBoundedFromTheHead(t *testing.T) {
 	}
 }
 
+// Inside the set of a waiting job nothing may complete a scattered shape: with
+// one slack node, that is the one that has the least to give, the latest.
+func TestWaitingJobCannotScatterInItsSet(t *testing.T) {
+	in := cluster(slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}, 6, 4, 4, 2, 0, 0)
+	for i, used := range []int{2, 4, 4, 6, 8, 8} {
+		name := fmt.Sprintf("gpu%02d", i+1)
+		in = withRunning(in, false, time.Duration(10+10*i)*time.Minute, map[string]int{name: used})
+	}
+	d := Restrict(greedy().Decide(in), in).Decisions[0]
+	if got := slurm.CompressHosts(d.Candidates); d.Action != Wait || got != "gpu[01,06]" {
+		t.Errorf("%s on %s, want wait on gpu01, soonest free, and gpu06, of which nothing is free for the longest", d.Action, got)
+	}
+	even := cluster(slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}, 4, 4, 4, 4)
+	for i := range 4 {
+		even = withRunning(even, false, time.Hour/2, map[string]int{fmt.Sprintf("gpu%02d", i+1): 4})
+	}
+	for _, o := range Restrict(greedy().Decide(even), even).Decisions[0].Considered {
+		if o.Action == Wait {
+			t.Errorf("waiting is offered on %v, where the job would start scattered at once", o.Nodes)
+		}
+	}
+}
+
+// A decision that still does is not rewritten because something moved a little.
+func TestCandidatesAreKeptWhileTheyDo(t *testing.T) {
+	at := func(first, second int) Input {
+		in := cluster(slurm.Job{MinNodes: 1, Tasks: 1, Request: slurm.GPURequest{PerJob: 8}}, 2, 2, 0, 0)
+		for i, m := range []int{first, second, 50, 60} {
+			used := 6
+			if i > 1 {
+				used = 8
+			}
+			in = withRunning(in, false, time.Duration(m)*time.Minute, map[string]int{fmt.Sprintf("gpu%02d", i+1): used})
+		}
+		return in
+	}
+	in := at(20, 22)
+	before := Restrict(greedy().Decide(in), in).Decisions[0]
+	for name, tc := range map[string]struct {
+		in   Input
+		kept bool
+	}{"the other node is a little sooner": {at(22, 20), true}, "the other node is far sooner": {at(40, 10), false}} {
+		tc.in.Previous = map[slurm.JobID]Decision{7: before}
+		after := Restrict(greedy().Decide(tc.in), tc.in).Decisions[0]
+		if before.Action != Wait || slices.Equal(before.Candidates, after.Candidates) != tc.kept {
+			t.Errorf("%s: %v becomes %v", name, before.Candidates, after.Candidates)
+		}
+	}
+}
+
 func TestHeadsPassOverWaitingJobs(t *testing.T) {
 	in := cluster(slurm.Job{MinNodes: 1, MaxNodes: 1, Request: slurm.GPURequest{PerNode: 1}}, 0, 0)
 	second := in.Snapshot.Jobs[0]

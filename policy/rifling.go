@@ -99,7 +99,8 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 		i = byAction(Action(pick.Action))
 		d.Explored, d.Value = pick.Explored, pick.Value
 	}
-	o := offers[i]
+	o := f.keep(offers[i], in.Previous[f.j.ID])
+	offers[i] = o
 	d.Action, d.Candidates, d.Target = o.action, o.candidates, o.target
 	d.Considered = considered(f.b, offers, value)
 	for k := range d.Considered {

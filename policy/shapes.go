@@ -268,48 +268,6 @@ func (f *fit) comesTrue(o offer) bool {
 	return len(got) <= len(o.shape) && f.b.leafCount(keys(got)) <= max(1, f.b.leafCount(keys(o.shape)))
 }
 
-// waitOffer names the nodes that are expected to serve the job at its best
-// soonest. It exists only for jobs that Slurm could otherwise start in a worse
-// shape: the open ones, and those that need several nodes.
-func (f *fit) waitOffer() (offer, bool) {
-	if f.need == 1 && !f.r.open() {
-		return offer{}, false
-	}
-	if best := f.pick(f.hosts, f.need, f.share); best != nil && (f.need == 1 || f.leafPick(f.hosts) != nil) {
-		return offer{}, false
-	}
-	type when struct {
-		node string
-		at   time.Time
-	}
-	var soon []when
-	for _, n := range f.hosts {
-		if at := f.b.freeAt(n, f.share); !at.IsZero() {
-			soon = append(soon, when{n, at})
-		}
-	}
-	want := f.need + f.b.in.Limits.SlackNodes
-	if len(soon) < want || want >= len(f.hosts) {
-		return offer{}, false
-	}
-	slices.SortStableFunc(soon, func(a, b when) int { return a.at.Compare(b.at) })
-	ready := soon[f.need-1].at
-	if ready.After(deadline(f.j, f.b.in)) && f.slurmFit(f.hosts) != nil {
-		return offer{}, false // it could start now, and would have to in the end
-	}
-	in, target := map[string]bool{}, []string{}
-	for i, w := range soon[:want] {
-		in[w.node] = true
-		if i < f.need {
-			target = append(target, w.node)
-		}
-	}
-	return offer{
-		action: Wait, target: target, candidates: f.ordered(in), ready: ready,
-		note: "a better shape is expected at " + ready.UTC().Format("15:04:05") + " UTC",
-	}, true
-}
-
 // bestShape names the best shape that is free now.
 func (f *fit) bestShape() string {
 	switch {

@@ -72,6 +72,9 @@ func back(w *Writes, o Owner, in Input) {
 	}
 	u, why := TakeBack(o, *j, in.Snapshot.Release)
 	u = KnownNodes(u, in.Snapshot)
+	if !u.Empty() && in.Owned[o.JobID].Shunned != "" && in.Snapshot.TakenAt.Before(o.ExpiresAt) {
+		return // Slurm rejected it a moment ago
+	}
 	if u.Empty() {
 		settle(w, o, j, in)
 		return

@@ -4,6 +4,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (c *Client) AdminLevel(ctx context.Context) (user, level string, err error)
 	user = c.userName()
 	a, err := c.get(ctx, "slurmdb", "read user "+user, nil, "user", user)
 	if err != nil {
-		return user, "", err
+		return user, "", databaseHint(err)
 	}
 	users, _ := a.list("users")
 	for _, raw := range users {
@@ -93,7 +94,15 @@ func (c *Client) AdminLevel(ctx context.Context) (user, level string, err error)
 func (c *Client) Accounting(ctx context.Context) error {
 	_, err := c.get(ctx, "slurmdb", "read accounting", nil, "clusters")
 	if err != nil {
-		return fmt.Errorf("slurmdbd: %w", err)
+		return databaseHint(fmt.Errorf("slurmdbd: %w", err))
 	}
 	return nil
+}
+
+// databaseHint says what to do when it is not slurmctld that is away.
+func databaseHint(err error) error {
+	if errors.Is(err, slurm.ErrBusy) {
+		return slurm.WithHint(err, "is slurmdbd up, and does AccountingStorageHost name it? sacctmgr show stats")
+	}
+	return err
 }
