@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,25 @@ func TestExplain(t *testing.T) {
 	s.free(t, node)
 	f := waitJob(t, s.own, "start", func(f labrun.Fields) bool { return f.State() == "RUNNING" })
 	explained(t, d, s.own, "running", "on "+f["NodeList"])
+}
+
+// A job that is spread over two nodes says so, and what that cost it.
+func TestExplainSpread(t *testing.T) {
+	s := setScene(t)
+	for _, id := range []string{s.own, s.later} {
+		if err := theLab.Cancel(within(t, 30*time.Second), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := daemon(t, labrun.DaemonOptions{Mode: "steer"})
+	spread := submit(t, "carol", sleeper, "--job-name=spread", "--nodes=2", fmt.Sprintf("--gres=gpu:%d", theLab.GPUs),
+		"--time=30", "--output=/dev/null")
+	explained(t, d, spread, "PENDING", "2 nodes", "What was considered")
+	nodes := theLab.NodeNames()
+	s.free(t, nodes[0])
+	s.free(t, nodes[1])
+	f := waitJob(t, spread, "start", func(f labrun.Fields) bool { return f.State() == "RUNNING" })
+	explained(t, d, spread, "running", "on "+f["NodeList"], "2 nodes")
 }
 
 // explained waits until "rifling explain" says all of the words, since the
