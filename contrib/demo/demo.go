@@ -85,7 +85,7 @@ func lockDemo() (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, slurm.WithHint(errors.Join(errors.New("another demo runs on this machine"), f.Close()), "wait for its end, or stop it with Ctrl-C")
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = f.Close() }, nil
 }
 
 // labName keeps the demo's lab apart from those that people bring up.

@@ -83,21 +83,6 @@ func submit(t *testing.T, user, script string, args ...string) string {
 
 const sleeper = "#!/bin/bash\nsleep 600\n"
 
-// fill takes all GPUs of the given nodes, as dave, so that what is submitted
-// next must wait; it returns the jobs' ids by node.
-func fill(t *testing.T, nodes []string) map[string]string {
-	t.Helper()
-	ids := map[string]string{}
-	for _, n := range nodes {
-		ids[n] = submit(t, "dave", sleeper, "--job-name=filler", "--nodelist="+n, "--nodes=1",
-			fmt.Sprintf("--gres=gpu:%d", theLab.GPUs), "--time=60", "--output=/dev/null")
-	}
-	for _, id := range ids {
-		waitJob(t, id, "filler to run", func(f labrun.Fields) bool { return f.State() == "RUNNING" })
-	}
-	return ids
-}
-
 // waitJob waits up to a minute for ok to hold of what scontrol shows.
 func waitJob(t *testing.T, id, what string, ok func(labrun.Fields) bool) labrun.Fields {
 	t.Helper()

@@ -92,7 +92,7 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer os.Remove(file)
+		defer func() { _ = os.Remove(file) }()
 		env = append(env, "LAB_CONF="+file)
 	}
 	if _, err := labSh(ctx, repo, env, nil, o.Log, "up"); err != nil {

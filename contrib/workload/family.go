@@ -202,5 +202,5 @@ func limit(rng *rand.Rand, work time.Duration, slowest float64) time.Duration {
 	factor := max(2+3*rng.Float64(), 1.5*slowest)
 	const step = 30 * time.Minute
 	l := time.Duration(factor * float64(work))
-	return (l + step - 1) / step * step
+	return (l + step - 1).Truncate(step)
 }
