@@ -19,6 +19,7 @@ type episode struct {
 	policy.Episode
 	Decision policy.Decision // the last one
 	Since    time.Time       // when the job came into the decision's state
+	Need     int             // nodes that the job needs at best
 	// Before is the NPR of the jobs on the placement's nodes when it started.
 	Before map[slurm.JobID]float64
 }
@@ -65,7 +66,7 @@ func (l *Loop) sinceLast(in policy.Input) time.Duration {
 
 func (l *Loop) started(e *episode, j *slurm.Job, in policy.Input) {
 	e.Started, e.Nodes, e.GPUs = j.StartTime, j.Nodes, j.Total()
-	e.Actual = policy.ActionOf(j, in.Snapshot, e.Decision)
+	e.Actual = policy.ActionOf(j, e.Need, e.Decision)
 	if e.Action == policy.Wait && policy.Within(j.Nodes, e.Decision.Candidates) {
 		e.Actual = policy.Wait // it got what it waited for
 	}
@@ -161,7 +162,7 @@ func (l *Loop) decided(in policy.Input, decisions map[slurm.JobID]policy.Decisio
 				JobID: id, State: d.State, Action: d.Action, Actual: policy.Wait, GPUs: j.Total(),
 				Submitted: j.SubmitTime, Decided: now,
 			},
-			Decision: d, Since: now,
+			Decision: d, Since: now, Need: policy.NodesNeeded(j, in.Snapshot),
 		}
 	}
 	for id, e := range l.episodes {

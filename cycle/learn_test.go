@@ -95,6 +95,22 @@ func TestARunTeachesWhatItsPlacementCost(t *testing.T) {
 	}
 }
 
+// Slurm may place a job scattered that rifling left to it: that is what leaving
+// taught, and nothing is said of packing.
+func TestAScatteredStartIsNotTakenForAPackedOne(t *testing.T) {
+	c, r := halfFull(), newFakeRecorder()
+	c.submit(openJob(7, 8))
+	l := newLoop(t, c, r)
+	l.Telemetry = &counters{c, stalled}
+	once(t, l)
+	c.start(7, "c", "d")
+	c.jobs[7].MinNodes = 2 // as Slurm shows it after the start
+	passes(t, l, c, 30)
+	if e := r.episodes[7]; !e.Learned || e.Actual != policy.Leave {
+		t.Errorf("what came of it is called %s, want leave: %+v", e.Actual, e)
+	}
+}
+
 func entry(l *Loop, state string, a policy.Action) *agent.Entry {
 	for _, e := range l.Policy.(policy.Learner).Entries() {
 		if e.State == state && e.Action == string(a) {

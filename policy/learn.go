@@ -87,7 +87,9 @@ func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
 
 // ActionOf tells which action a placement that Slurm made amounts to, so that a
 // start in observe mode, or one that rifling did not foresee, teaches as well.
-func ActionOf(j *slurm.Job, s *slurm.Snapshot, d Decision) Action {
+// need is the nodes that the job needed at best while it was pending: of a job
+// that has started Slurm tells only how many it got.
+func ActionOf(j *slurm.Job, need int, d Decision) Action {
 	if d.Action != Leave && d.Action != Wait && Within(j.Nodes, d.Candidates) {
 		return d.Action
 	}
@@ -96,7 +98,7 @@ func ActionOf(j *slurm.Job, s *slurm.Snapshot, d Decision) Action {
 			return o.Action
 		}
 	}
-	if len(j.Nodes) <= NodesNeeded(j, s) {
+	if len(j.Nodes) <= need {
 		return Pack
 	}
 	return Leave

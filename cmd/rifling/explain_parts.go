@@ -80,10 +80,8 @@ func (a *app) ratio(st *store.Story) string {
 	}
 	if pr.Group == profile.GroupUnknown {
 		kind = "of no group yet"
-	} else if n := len(st.Groups); n > 0 {
-		kind += fmt.Sprintf(", group %d of 0..%d", pr.Group, n-1)
 	} else {
-		kind += fmt.Sprintf(", group %d", pr.Group)
+		kind += fmt.Sprintf(", group %d when last seen", pr.Group)
 	}
 	return fmt.Sprintf("%s: computes %.2f s for each second of communication (%s %s)",
 		kind, math.Exp(pr.LogCC), count(pr.Count, "sample", "samples"), levelWords(pr.Level))
