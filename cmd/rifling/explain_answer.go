@@ -146,7 +146,7 @@ func (a *app) ranAnswer(st *store.Story, verb string) string {
 		return where + ". rifling only observed, so Slurm alone chose the place; it would have been for " + actionWords(d.Action) + "."
 	case !applied(st):
 		return where + ". rifling was for " + actionWords(d.Action) + ", but no change of its was applied, so Slurm alone chose the place."
-	case d.Candidates == nil || within(j.Nodes, d.Candidates):
+	case d.Candidates == nil || policy.Within(j.Nodes, d.Candidates):
 		return where + ". rifling was for " + actionWords(d.Action) + ", and that is where it may run."
 	}
 	return where + ". rifling was for " + actionWords(d.Action) + " on " + slurm.CompressHosts(d.Candidates) +
@@ -161,17 +161,4 @@ func applied(st *store.Story) bool {
 		}
 	}
 	return false
-}
-
-func within(nodes, set []string) bool {
-	in := map[string]bool{}
-	for _, n := range set {
-		in[n] = true
-	}
-	for _, n := range nodes {
-		if !in[n] {
-			return false
-		}
-	}
-	return true
 }
