@@ -65,6 +65,12 @@ func TestADayOfObserving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stopped := false
+	t.Cleanup(func() {
+		if !stopped { // the test ended before its end
+			_ = errors.Join(collectors.Stop(), d.Stop())
+		}
+	})
 	// As many jobs as keep a queue, of a sixth of the time up to two hours: a list
 	// of the generator holds about 5 GPU hours an hour of mean work. Each process
 	// of a job costs, 40 times faster than time; so one node a job.
@@ -84,6 +90,7 @@ func TestADayOfObserving(t *testing.T) {
 	}
 	<-live.Done()
 	passed := clock(ctx, t, lab).Sub(began)
+	stopped = true
 	if err := errors.Join(collectors.Stop(), d.Stop()); err != nil {
 		t.Error(err)
 	}
