@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"rifling/policy"
 	"rifling/slurm"
@@ -82,19 +81,14 @@ func changed(j *slurm.Job, e policy.Expect) string {
 		return "the job started meanwhile"
 	case !e.Pending && j.Pending():
 		return "the job was requeued meanwhile"
-	case !sameSet(j.ExcludedNodes, e.ExcludedNodes):
+	case !policy.SameNodes(j.ExcludedNodes, e.ExcludedNodes):
 		return "someone changed the job's exclude list meanwhile"
-	case !sameSet(j.RequiredNodes, e.RequiredNodes):
+	case !policy.SameNodes(j.RequiredNodes, e.RequiredNodes):
 		return "someone changed the job's node list meanwhile"
 	case j.Nice != e.Nice:
 		return "someone changed the job's nice value meanwhile"
 	}
 	return ""
-}
-
-func sameSet(a, b []string) bool {
-	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return slices.Equal(slices.Compact(x), slices.Compact(y))
 }
 
 // settle brings the owner records in line with how a change ended, and notes
@@ -140,13 +134,9 @@ func (l *Loop) verify(ctx context.Context, written []policy.Change, snap *slurm.
 		if err != nil || !policy.Stranded(&j, c.Owner) {
 			continue // the next cycle reads it anyway
 		}
-		o := c.Owner
-		o.Shunned = "Slurm called it impossible (" + j.Reason + ")"
-		u, _ := policy.TakeBack(o, j, snap.Release)
-		back := policy.Change{
-			Kind: policy.KindTakeBack, Update: policy.KnownNodes(u, snap), Owner: policy.AfterTakeBack(o, u),
-			Why: o.Shunned, Expect: policy.ExpectOf(&j),
-		}
+		o := c.Owner.Impossible(&j)
+		back := policy.PlanTakeBack(o, &j, snap)
+		back.Why = o.Shunned
 		r := policy.Result{Change: back}
 		var sure bool
 		r.Outcome, r.Detail, sure, _ = Apply(ctx, l.Cluster, back)

@@ -89,8 +89,10 @@ func (l *Loop) Start(ctx context.Context) error {
 	return l.restore(ctx)
 }
 
-// Once runs one cycle. An error means that the cycle did not take place and
-// that nothing was written; what went wrong with single jobs is in the report.
+// Once runs one cycle. An error before the plan is recorded means that nothing
+// was written; one after it, that the history lacks what came of the writes,
+// while the owner records of Begin cover them. What went wrong with single jobs
+// is in the report.
 func (l *Loop) Once(ctx context.Context) (Report, error) {
 	began := l.Clock()
 

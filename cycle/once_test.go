@@ -269,7 +269,7 @@ func (w *world) userEdits(*rapid.T) {
 		return
 	}
 	list := []string{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(w.t, "node")}
-	if o := w.r.owners[j.ID]; sameSet(list, o.SetExclude) || sameSet(list, o.PrevExclude) {
+	if o := w.r.owners[j.ID]; policy.SameNodes(list, o.SetExclude) || policy.SameNodes(list, o.PrevExclude) {
 		return // nobody could tell the user's word from rifling's
 	}
 	j.ExcludedNodes = list
@@ -360,7 +360,7 @@ func (w *world) release() {
 		if w.c.factor[id] != 0 {
 			w.t.Fatalf("site factor of job %d is %d after the release", id, w.c.factor[id])
 		}
-		if j.Pending() && (!sameSet(j.ExcludedNodes, want.ExcludedNodes) || j.Nice != want.Nice) {
+		if j.Pending() && (!policy.SameNodes(j.ExcludedNodes, want.ExcludedNodes) || j.Nice != want.Nice) {
 			w.t.Fatalf("job %d: exclude %v nice %d, its user's word is %v and %d (record %+v)",
 				id, j.ExcludedNodes, j.Nice, want.ExcludedNodes, want.Nice, w.r.owners[id])
 		}

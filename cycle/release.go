@@ -49,12 +49,9 @@ func releaseOne(ctx context.Context, c Cluster, snap *slurm.Snapshot, o policy.O
 		}
 		j = &fresh
 	}
-	u, why := policy.TakeBack(o, *j, snap.Release)
-	u = policy.KnownNodes(u, snap)
-	r.Change.Update, r.Change.Why, r.Change.Expect = u, why, policy.ExpectOf(j)
-	r.Change.Owner = policy.AfterTakeBack(o, u)
-	if u.Empty() {
-		r.Detail = why
+	r.Change = policy.PlanTakeBack(o, j, snap)
+	if r.Change.Update.Empty() {
+		r.Detail = r.Change.Why
 		if j.Running() {
 			r.Owner = nil // it may be requeued with what was set
 		}

@@ -27,12 +27,11 @@ type Rifling struct {
 
 // Features is what a prior may look at.
 type Features struct {
-	Known, CommBound, ComputeBound bool
-	Shape                          string // best shape free now: one, leaf, scattered, none
-	Open                           bool
-	LeaveNodes                     int // nodes that Slurm's own fit would take now; 0 when it cannot start
-	Need                           int // nodes at best
-	Nodes, Leaves                  int // of the action's own shape; 0 when it cannot start now
+	CommBound, ComputeBound bool
+	Open                    bool
+	LeaveNodes              int // nodes that Slurm's own fit would take now; 0 when it cannot start
+	Need                    int // nodes at best
+	Nodes, Leaves           int // of the action's own shape; 0 when it cannot start now
 }
 
 // Decide plans by the table. A job keeps its last decision while its state is
@@ -124,8 +123,8 @@ func deadline(j *slurm.Job, in Input) time.Time {
 
 func featuresOf(f *fit, p profile.Profile, leave offer) Features {
 	return Features{
-		Known: p.Group != profile.GroupUnknown, CommBound: p.CommBound, ComputeBound: p.ComputeBound,
-		Shape: f.bestShape(), Open: f.r.open(), LeaveNodes: len(leave.shape), Need: f.need,
+		CommBound: p.CommBound, ComputeBound: p.ComputeBound,
+		Open: f.r.open(), LeaveNodes: len(leave.shape), Need: f.need,
 	}
 }
 

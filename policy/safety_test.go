@@ -134,10 +134,10 @@ func TestTakeBackRestoresTheUsersWord(t *testing.T) {
 				}
 				u, _ := TakeBack(c.Owner, j, in.Snapshot.Release)
 				applyUpdate(&j, u)
-				if !sameNodes(j.RequiredNodes, user.RequiredNodes) {
+				if !SameNodes(j.RequiredNodes, user.RequiredNodes) {
 					t.Fatalf("%s: job %d is left with the node list %v", name, j.ID, j.RequiredNodes)
 				}
-				if !sameNodes(j.ExcludedNodes, wantExclude) || j.Nice != wantNice {
+				if !SameNodes(j.ExcludedNodes, wantExclude) || j.Nice != wantNice {
 					t.Fatalf("%s: job %d ends with exclude %v nice %d, its user's word is %v and %d",
 						name, j.ID, j.ExcludedNodes, j.Nice, wantExclude, wantNice)
 				}

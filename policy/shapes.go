@@ -174,7 +174,7 @@ func (f *fit) offers(canWait bool) []offer {
 			return
 		}
 		for _, have := range out[1:] {
-			if sameNodes(have.candidates, o.candidates) {
+			if SameNodes(have.candidates, o.candidates) {
 				return
 			}
 		}

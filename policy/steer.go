@@ -68,23 +68,20 @@ func back(w *Writes, o Owner, in Input) {
 		return
 	}
 	if Stranded(j, o) {
-		o.Shunned = "Slurm called it impossible (" + j.Reason + ")"
+		o = o.Impossible(j)
 	}
-	u, why := TakeBack(o, *j, in.Snapshot.Release)
-	u = KnownNodes(u, in.Snapshot)
-	if !u.Empty() && in.Owned[o.JobID].Shunned != "" && in.Snapshot.TakenAt.Before(o.ExpiresAt) {
-		return // Slurm rejected it a moment ago
-	}
-	if u.Empty() {
+	c := PlanTakeBack(o, j, in.Snapshot)
+	if c.Update.Empty() {
 		settle(w, o, j, in)
 		return
 	}
-	if o.Shunned != "" {
-		why = o.Shunned + ": " + why
+	if in.Owned[o.JobID].Shunned != "" && in.Snapshot.TakenAt.Before(o.ExpiresAt) {
+		return // Slurm rejected it a moment ago
 	}
-	w.Changes = append(w.Changes, Change{
-		Kind: KindTakeBack, Update: u, Owner: AfterTakeBack(o, u), Why: why, Expect: ExpectOf(j),
-	})
+	if o.Shunned != "" {
+		c.Why = o.Shunned + ": " + c.Why
+	}
+	w.Changes = append(w.Changes, c)
 }
 
 // settle keeps the record of a job that needs no write now: it may be requeued
@@ -106,9 +103,15 @@ func Stranded(j *slurm.Job, o Owner) bool {
 		(j.Reason == "BadConstraints" || j.Priority == 0 && !j.Held && j.Dependency == "")
 }
 
-// AfterTakeBack is the owner record once the update has been made. What was
+// Impossible is the owner record of a job that Slurm called impossible.
+func (o Owner) Impossible(j *slurm.Job) Owner {
+	o.Shunned = "Slurm called it impossible (" + j.Reason + ")"
+	return o
+}
+
+// afterTakeBack is the owner record once the update has been made. What was
 // set stays known as the previous value, should the job still show it.
-func AfterTakeBack(o Owner, u slurm.Update) Owner {
+func afterTakeBack(o Owner, u slurm.Update) Owner {
 	if u.ExcludedNodes != nil {
 		o.PrevExclude, o.SetExclude = o.SetExclude, nil
 	}
@@ -169,7 +172,7 @@ func set(j *slurm.Job, d Decision, in Input) (c Change, wanted bool) {
 		return Change{Kind: KindSet, Update: u, Owner: own}, own.SetAt != (time.Time{})
 	}
 	keepPrevious(&next, own, j)
-	return Change{Kind: KindSet, Update: u, Owner: next, Why: d.Reason, Expect: ExpectOf(j)}, true
+	return Change{Kind: KindSet, Update: u, Owner: next, Why: d.Reason, Expect: expectOf(j)}, true
 }
 
 // keepPrevious notes what is on the job now when rifling put it there: should
@@ -187,8 +190,8 @@ func keepPrevious(next *Owner, own Owner, j *slurm.Job) {
 	}
 }
 
-// ExpectOf is what a job must still look like when a change planned on it is made.
-func ExpectOf(j *slurm.Job) Expect {
+// expectOf is what a job must still look like when a change planned on it is made.
+func expectOf(j *slurm.Job) Expect {
 	return Expect{
 		Pending: j.Pending(), ExcludedNodes: j.ExcludedNodes, RequiredNodes: j.RequiredNodes, Nice: j.Nice,
 	}
@@ -210,7 +213,7 @@ func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update
 	if d.Candidates != nil {
 		next.SetExclude = want
 	}
-	if !sameNodes(want, j.ExcludedNodes) && !sameNodes(want, knownOnly(j.ExcludedNodes, in.Snapshot)) {
+	if !SameNodes(want, j.ExcludedNodes) && !SameNodes(want, knownOnly(j.ExcludedNodes, in.Snapshot)) {
 		u.ExcludedNodes = &want
 		next.SetExclude = want
 	}
@@ -227,7 +230,7 @@ func setRequired(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Updat
 		slices.Sort(want)
 		next.SetRequired = want
 	}
-	if !sameNodes(want, j.RequiredNodes) {
+	if !SameNodes(want, j.RequiredNodes) {
 		u.RequiredNodes = &want
 		next.SetRequired = want
 	}
@@ -267,9 +270,9 @@ func exact(j *slurm.Job, l Limits) bool {
 	return true
 }
 
-// KnownNodes leaves names out of the update's lists that the cluster no longer
+// knownNodes leaves names out of the update's lists that the cluster no longer
 // knows: slurmctld rejects a list that names a deleted node.
-func KnownNodes(u slurm.Update, s *slurm.Snapshot) slurm.Update {
+func knownNodes(u slurm.Update, s *slurm.Snapshot) slurm.Update {
 	if u.ExcludedNodes != nil {
 		list := knownOnly(*u.ExcludedNodes, s)
 		u.ExcludedNodes = &list

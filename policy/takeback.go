@@ -49,9 +49,18 @@ func TakeBack(o Owner, j slurm.Job, rel slurm.Release) (slurm.Update, string) {
 	return u, "the user's own values are restored"
 }
 
+// PlanTakeBack is TakeBack as a change, ready to be made: names that the cluster
+// no longer knows are left out, and Owner is the record afterwards. Its update
+// is empty when nothing is to be written.
+func PlanTakeBack(o Owner, j *slurm.Job, s *slurm.Snapshot) Change {
+	u, why := TakeBack(o, *j, s.Release)
+	u = knownNodes(u, s)
+	return Change{Kind: KindTakeBack, Update: u, Owner: afterTakeBack(o, u), Why: why, Expect: expectOf(j)}
+}
+
 // restoreList returns the user's list when the present one is rifling's.
 func restoreList(now, set, prev, user []string) ([]string, bool) {
-	if !listIsOurs(now, set, prev) || sameNodes(now, user) {
+	if !listIsOurs(now, set, prev) || SameNodes(now, user) {
 		return nil, false
 	}
 	return append([]string{}, user...), true
@@ -59,15 +68,15 @@ func restoreList(now, set, prev, user []string) ([]string, bool) {
 
 // listIsOurs reports whether a list is one that rifling wrote.
 func listIsOurs(now, set, prev []string) bool {
-	return set != nil && sameNodes(now, set) || prev != nil && sameNodes(now, prev)
+	return set != nil && SameNodes(now, set) || prev != nil && SameNodes(now, prev)
 }
 
 func isOurs(now int64, set, prev *int64) bool {
 	return set != nil && now == *set || prev != nil && now == *prev
 }
 
-// sameNodes compares two lists of nodes as sets.
-func sameNodes(a, b []string) bool {
+// SameNodes compares two lists of nodes as sets.
+func SameNodes(a, b []string) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
 	}

@@ -148,12 +148,12 @@ func (r releaser) preview(owners []policy.Owner, snap *slurm.Snapshot) {
 			r.say(o.JobID, "skipped", "the job is gone from Slurm")
 			continue
 		}
-		u, why := policy.TakeBack(o, *j, snap.Release)
-		if u = policy.KnownNodes(u, snap); u.Empty() {
-			r.say(o.JobID, "skipped", why)
+		c := policy.PlanTakeBack(o, j, snap)
+		if c.Update.Empty() {
+			r.say(o.JobID, "skipped", c.Why)
 			continue
 		}
-		r.say(o.JobID, "would", updateWords(u)+" ("+why+")")
+		r.say(o.JobID, "would", updateWords(c.Update)+" ("+c.Why+")")
 	}
 }
 

@@ -66,9 +66,6 @@ func (c *Campaign) IDs() []string {
 	return append([]string(nil), c.ids...)
 }
 
-// Cancel cancels whatever is left in the queue.
-func (c *Campaign) Cancel(ctx context.Context) error { return c.Lab.Cancel(ctx, c.IDs()...) }
-
 // Progress is how far a campaign has come.
 type Progress struct {
 	Waiting, Running, Done int // of the jobs submitted so far
