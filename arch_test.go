@@ -29,18 +29,22 @@ var importMap = map[string][]string{
 	"slurm":           {},
 	"slurm/rest":      {"slurm"},
 	"slurm/slurmtest": {"slurm"},
+	"slurm/sacct":     {"slurm"},
 	"profile":         {"slurm"},
 	"agent":           {},
 	"policy":          {"slurm", "profile", "agent"},
 	"cycle":           {"slurm", "profile", "policy"},
 	"collector":       {"slurm"},
+	"collector/prom":  {"slurm", "collector"},
 	"store":           {"slurm", "profile", "agent", "policy"},
 	"sim":             {"slurm"},
+	"sim/trace":       {"slurm", "sim"},
+	"sim/run":         {"slurm", "profile", "agent", "policy", "cycle", "sim", "sim/trace"},
 	"report":          {"slurm", "policy"},
 }
 
 // pure packages get time, randomness, files and loggers from their callers.
-var pure = []string{"slurm", "profile", "agent", "policy", "sim", "report"}
+var pure = []string{"slurm", "profile", "agent", "policy", "sim", "sim/trace", "report"}
 
 // impureImports are closed to pure packages.
 var impureImports = []string{

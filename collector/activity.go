@@ -9,7 +9,7 @@ import (
 // readActivity takes the best source that answers sensibly: GPM, power,
 // utilization.
 func (n *NVML) readActivity(dev nvml.Device, known *nvmlGPU, g *GPU, odd Odd) {
-	power, powerOK := n.power(dev, known, len(g.PIDs) > 0, odd)
+	power, powerOK := n.power(dev, known, len(g.Processes) > 0, odd)
 	if v, ok := n.gpmActivity(dev, known, odd); ok {
 		g.Activity, g.Source = v, SourceGPM
 		return

@@ -5,6 +5,7 @@ package collector
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func TestProc(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := proc.Job(tc.pid)
-			if got != tc.want || ok != tc.ok {
+			if !reflect.DeepEqual(got, tc.want) || ok != tc.ok {
 				t.Errorf("got %+v, %v; want %+v, %v", got, ok, tc.want, tc.ok)
 			}
 		})

@@ -119,7 +119,7 @@ func (n *NVML) Read(now time.Time, odd Odd) ([]GPU, error) {
 			known = n.meet(dev)
 			n.gpus[uuid] = known
 		}
-		g := GPU{UUID: uuid, Index: i, NVLinkSpeed: known.nvlinkSpeed, PCIeSpeed: known.pcieSpeed}
+		g := GPU{UUID: uuid, Index: i, Minor: -1, Part: 1, Throttled: -1, NVLinkSpeed: known.nvlinkSpeed, PCIeSpeed: known.pcieSpeed}
 		n.readProcesses(dev, &g, odd)
 		n.readNVLink(dev, &g, now, odd)
 		n.readPCIe(dev, &g, odd)
@@ -164,19 +164,22 @@ func (n *NVML) allocGPM() (a, b nvml.GpmSample) {
 func (n *NVML) readProcesses(dev nvml.Device, g *GPU, odd Odd) {
 	if n.has["nvmlDeviceGetMigMode"] {
 		mode, _, ret := dev.GetMigMode()
-		g.MIG = ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE
+		if ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
+			g.Card = g.UUID
+		}
 	}
 	procs, ret := dev.GetComputeRunningProcesses()
 	if ret != nvml.SUCCESS {
 		odd["GPU processes: "+retText(ret)]++
 		return
 	}
+	g.ProcessesKnown = true
 	for _, p := range procs {
 		if p.Pid == 0 || p.Pid > math.MaxInt32 {
 			odd["GPU process id"]++
 			continue
 		}
-		g.PIDs = append(g.PIDs, int(p.Pid))
+		g.Processes = append(g.Processes, Process{PID: int(p.Pid), Busy: -1})
 	}
 }
 
@@ -245,7 +248,7 @@ func fieldUint(f nvml.FieldValue) (uint64, bool) {
 
 // readPCIe reads only GPUs in use: each call takes 20 ms on real cards.
 func (n *NVML) readPCIe(dev nvml.Device, g *GPU, odd Odd) {
-	if len(g.PIDs) == 0 || !n.has["nvmlDeviceGetPcieThroughput"] {
+	if len(g.Processes) == 0 || !n.has["nvmlDeviceGetPcieThroughput"] {
 		return
 	}
 	for _, counter := range []nvml.PcieUtilCounter{nvml.PCIE_UTIL_TX_BYTES, nvml.PCIE_UTIL_RX_BYTES} {

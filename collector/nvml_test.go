@@ -118,10 +118,10 @@ func TestReadThroughALibrary(t *testing.T) {
 			if g.UUID != "GPU-a" || g.Source != tc.source || math.Abs(g.Activity-tc.act) > 0.01 {
 				t.Errorf("GPU %+v, want activity %v by %q", g, tc.act, tc.source)
 			}
-			if diff := cmp.Diff([]int{4711}, g.PIDs); diff != "" {
+			if diff := cmp.Diff([]Process{{PID: 4711, Busy: -1}}, g.Processes); diff != "" {
 				t.Errorf("processes (-want +got)\n%s", diff)
 			}
-			if idle := got.GPUs[1]; len(idle.PIDs) != 0 || idle.Activity > 0.01 {
+			if idle := got.GPUs[1]; len(idle.Processes) != 0 || idle.Activity > 0.01 {
 				t.Errorf("idle GPU %+v", idle)
 			}
 			if diff := cmp.Diff(tc.nvlink, got.NVLink); diff != "" {

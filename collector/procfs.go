@@ -59,3 +59,6 @@ func environ(b []byte) map[string]string {
 	}
 	return out
 }
+
+// Jobs implements JobSource.
+func (p Proc) Jobs() []JobRef { return nil }

@@ -67,7 +67,32 @@ type Sample struct {
 	// NetShared marks a NetRate that is the job's share, by GPUs, of what
 	// several jobs moved: an estimate.
 	NetShared bool `json:"net_shared"`
+
+	// Origin says who measured: "" this collector, else the word of another
+	// source, as OriginPrometheus.
+	Origin Origin `json:"origin,omitempty"`
+	// Weight is what the sample counts against one of the collector's own,
+	// 0..1; 0 means 1.
+	Weight float64 `json:"weight,omitempty"`
+	// Model is the GPUs' name as NVML has it; "" when unknown or mixed.
+	Model string `json:"model,omitempty"`
+	// Throttled is the part of the interval in which heat or power held the
+	// clocks of the job's GPUs down, 0..1, their mean; 0 also when not known.
+	Throttled float64 `json:"throttled,omitempty"`
+	// GPUShared marks a sample of GPUs that other jobs use too (shards, MPS):
+	// activity and bytes are then the job's part by processes, an estimate.
+	GPUShared bool `json:"gpu_shared,omitempty"`
 }
+
+// Origin says who measured a sample. The words are those of profile.Origin.
+type Origin string
+
+// The origins.
+const (
+	OriginCollector  Origin = ""           // rifling-collector
+	OriginPrometheus Origin = "prometheus" // a site's own exporters
+	OriginSacct      Origin = "sacct"      // Slurm's accounting, means over a step
+)
 
 // Bounds of what a sample may say.
 const (

@@ -113,8 +113,8 @@ func (s *Sampler) use(gpus []GPU) ([]*jobUse, map[string]slurm.JobID) {
 // counters.
 func (s *Sampler) owner(g *GPU) (JobRef, bool) {
 	var ref JobRef
-	for _, pid := range g.PIDs {
-		r, ok := s.Jobs.Job(pid)
+	for _, p := range g.Processes {
+		r, ok := s.Jobs.Job(p.PID)
 		if !ok {
 			continue
 		}
@@ -124,7 +124,7 @@ func (s *Sampler) owner(g *GPU) (JobRef, bool) {
 		}
 		ref = r
 	}
-	if ref.ID != 0 && g.MIG {
+	if ref.ID != 0 && g.Card != "" {
 		s.Odd["GPU in MIG mode"]++
 		return JobRef{}, false
 	}

@@ -91,6 +91,7 @@ type node struct {
 func (n *node) Read(time.Time, Odd) ([]GPU, error) { return n.gpus, n.err }
 func (n *node) Close() error                       { return nil }
 func (n *node) Job(pid int) (JobRef, bool)         { r, ok := n.jobs[pid]; return r, ok }
+func (n *node) Jobs() []JobRef                     { return nil }
 
 type ports struct{ *node }
 
@@ -102,7 +103,7 @@ func (n *node) sampler() *Sampler {
 
 // gpu is one with a process of its own number as pid.
 func gpu(uuid string, pid int, activity float64) GPU {
-	return GPU{UUID: uuid, PIDs: []int{pid}, Activity: activity, Source: SourcePower}
+	return GPU{UUID: uuid, Processes: []Process{{PID: pid, Busy: -1}}, Activity: activity, Source: SourcePower}
 }
 
 // port has moved that many bytes out, and half of them in.
@@ -125,7 +126,7 @@ func sample(t *testing.T, s *Sampler, now time.Time) []Sample {
 }
 
 func TestSampleOfOneJob(t *testing.T) {
-	n := &node{jobs: map[int]JobRef{1: {17, 2}, 2: {17, 2}}}
+	n := &node{jobs: map[int]JobRef{1: {ID: 17, Nodes: 2}, 2: {ID: 17, Nodes: 2}}}
 	s := n.sampler()
 	read := func(sec float64, nvlink, net uint64) []Sample {
 		n.gpus = []GPU{gpu("a", 1, 0.4), gpu("b", 2, 0.6), {UUID: "c"}}
@@ -163,14 +164,14 @@ func TestWhoseTrafficItIs(t *testing.T) {
 		want map[slurm.JobID]share
 	}{
 		"the only job that spans nodes has all of it": {
-			map[int]JobRef{1: {10, 2}, 2: {11, 1}}, map[slurm.JobID]share{10: {1e8, false}, 11: {0, false}}},
+			map[int]JobRef{1: {ID: 10, Nodes: 2}, 2: {ID: 11, Nodes: 1}}, map[slurm.JobID]share{10: {1e8, false}, 11: {0, false}}},
 		"two that span nodes share by GPUs": {
-			map[int]JobRef{1: {10, 2}, 2: {10, 2}, 3: {10, 2}, 4: {11, 4}},
+			map[int]JobRef{1: {ID: 10, Nodes: 2}, 2: {ID: 10, Nodes: 2}, 3: {ID: 10, Nodes: 2}, 4: {ID: 11, Nodes: 4}},
 			map[slurm.JobID]share{10: {0.75e8, true}, 11: {0.25e8, true}}},
 		"a job in one node only moves nothing outside": {
-			map[int]JobRef{1: {10, 1}}, map[slurm.JobID]share{10: {0, false}}},
+			map[int]JobRef{1: {ID: 10, Nodes: 1}}, map[slurm.JobID]share{10: {0, false}}},
 		"of unknown size, it may be its traffic": {
-			map[int]JobRef{1: {10, 0}, 2: {11, 1}}, map[slurm.JobID]share{10: {1e8, false}, 11: {0, false}}},
+			map[int]JobRef{1: {ID: 10, Nodes: 0}, 2: {ID: 11, Nodes: 1}}, map[slurm.JobID]share{10: {1e8, false}, 11: {0, false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node{jobs: tc.jobs}
@@ -194,9 +195,9 @@ func TestWhoseTrafficItIs(t *testing.T) {
 
 func TestWhatASampleLeavesOut(t *testing.T) {
 	twoJobs := gpu("a", 1, 1)
-	twoJobs.PIDs = []int{1, 2}
+	twoJobs.Processes = []Process{{PID: 1, Busy: -1}, {PID: 2, Busy: -1}}
 	mig := gpu("a", 1, 1)
-	mig.MIG = true
+	mig.Card = "GPU-card"
 	blind := gpu("a", 1, 0)
 	blind.Source = SourceNone
 	for name, tc := range map[string]struct {
@@ -212,7 +213,7 @@ func TestWhatASampleLeavesOut(t *testing.T) {
 		"an unknown activity, but not the bytes": {blind, blind, 1, Odd{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &node{jobs: map[int]JobRef{1: {10, 1}, 2: {11, 1}}, gpus: []GPU{tc.before}}
+			n := &node{jobs: map[int]JobRef{1: {ID: 10, Nodes: 1}, 2: {ID: 11, Nodes: 1}}, gpus: []GPU{tc.before}}
 			s := n.sampler()
 			sample(t, s, at(0))
 			n.gpus = []GPU{tc.after}
@@ -233,7 +234,7 @@ func TestWhatASampleLeavesOut(t *testing.T) {
 }
 
 func TestNodeWithoutNetworkCounters(t *testing.T) {
-	n := &node{jobs: map[int]JobRef{1: {10, 2}}, gpus: []GPU{gpu("a", 1, 1)}}
+	n := &node{jobs: map[int]JobRef{1: {ID: 10, Nodes: 2}}, gpus: []GPU{gpu("a", 1, 1)}}
 	s := n.sampler()
 	sample(t, s, at(0))
 	got := sample(t, s, at(10))

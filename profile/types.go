@@ -47,7 +47,25 @@ type Sample struct {
 	// NetShared marks a NetRate that is the job's share by GPUs of a node
 	// that other jobs use too: an estimate.
 	NetShared bool
+
+	Origin Origin
+	// Weight is what the sample counts against one of rifling-collector's own,
+	// 0..1; 0 means 1.
+	Weight    float64
+	Throttled float64 // part of the interval in which the clocks were held down, 0..1
+	// GPUShared marks a sample of GPUs that other jobs use too: an estimate.
+	GPUShared bool
 }
+
+// Origin says who measured a sample.
+type Origin string
+
+// The origins.
+const (
+	OriginCollector  Origin = ""           // rifling-collector
+	OriginPrometheus Origin = "prometheus" // a site's own exporters
+	OriginSacct      Origin = "sacct"      // Slurm's accounting, means over a step
+)
 
 // Level says how near to the job itself the evidence of a prediction is.
 type Level string

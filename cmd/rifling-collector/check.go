@@ -106,18 +106,18 @@ func sayGPUs(c config, cards []collector.GPU, say func(bool, string, string, ...
 
 // whose tells which jobs a GPU's processes belong to.
 func whose(card collector.GPU, jobs collector.JobSource) string {
-	if card.MIG {
+	if card.Card != "" {
 		return "in MIG mode, left out"
 	}
-	if len(card.PIDs) == 0 {
+	if len(card.Processes) == 0 {
 		return "idle"
 	}
 	var out []string
-	for _, pid := range card.PIDs {
-		if ref, ok := jobs.Job(pid); ok {
+	for _, p := range card.Processes {
+		if ref, ok := jobs.Job(p.PID); ok {
 			out = append(out, fmt.Sprintf("job %d", ref.ID))
 		} else {
-			out = append(out, fmt.Sprintf("process %d of no job", pid))
+			out = append(out, fmt.Sprintf("process %d of no job", p.PID))
 		}
 	}
 	return strings.Join(out, ", ")

@@ -63,6 +63,7 @@ func (t *telemetry) Drain() []profile.Sample {
 			Compute: s.Compute, Source: profile.Source(s.Source),
 			NVLinkRate: s.NVLinkRate, PCIeRate: s.PCIeRate, NetRate: s.NetRate,
 			NVLinkSpeed: s.NVLinkSpeed, PCIeSpeed: s.PCIeSpeed, NetSpeed: s.NetSpeed, NetShared: s.NetShared,
+			Origin: profile.Origin(s.Origin), Weight: s.Weight, Throttled: s.Throttled, GPUShared: s.GPUShared,
 		}
 	}
 	return out

@@ -1,0 +1,2 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Samples: who sent which, so that each is taken once, and their means.

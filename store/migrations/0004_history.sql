@@ -1,0 +1,2 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Accounting history: one row a run, and how far an import has come.
