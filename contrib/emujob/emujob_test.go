@@ -155,6 +155,8 @@ func TestJobsOnTheSameNICSlowEachOther(t *testing.T) {
 	c.finish(quiet)
 	near(t, "rate of the first", ra.Rate, want, 0.08)
 	near(t, "rate of the second", rb.Rate, want, 0.08)
+	near(t, "time at work", ra.ComputeSeconds+ra.CommSeconds, ra.Seconds, 1e-6)
+	near(t, "communicating beside the other", ra.CommSeconds, 2*ra.LinkSeconds, 0.12)
 	near(t, "NPR of the packed job", rp.NPR, 1, 0.02)
 }
 

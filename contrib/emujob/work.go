@@ -194,6 +194,7 @@ type result struct {
 	TimeScale  float64        `json:"time_scale"`
 	Start      time.Time      `json:"start"`
 	End        time.Time      `json:"end"`
+	truth
 }
 
 func (j *job) print(w io.Writer, ideal float64) error {
@@ -208,6 +209,7 @@ func (j *job) print(w io.Writer, ideal float64) error {
 		p = append(p, sim.NodeShare{Node: node, GPUs: g})
 	}
 	r.Shape = p.Shape()
+	r.truth = truthOf(j.model, j.state.GPUs, j.speeds, r.Iterations, r.Seconds)
 	if r.Seconds > 0 {
 		r.Rate = r.Iterations / r.Seconds
 		r.NPR = r.Rate / ideal

@@ -29,6 +29,14 @@ type Result struct {
 	Placement  map[string]int `json:"placement"`
 	Start      time.Time      `json:"start"` // real time
 	End        time.Time      `json:"end"`
+
+	// The truth about its computing and its moving of bytes, emulated time.
+	ComputeSeconds float64 `json:"compute_seconds"`
+	CommSeconds    float64 `json:"comm_seconds"` // as it ran, waiting for neighbours included
+	LinkSeconds    float64 `json:"link_seconds"` // across nodes with the NICs to itself
+	CC             float64 `json:"cc"`           // ComputeSeconds / LinkSeconds; 0 when it does not communicate
+	GPUBytes       float64 `json:"gpu_bytes"`    // sent by each GPU
+	NICBytes       float64 `json:"nic_bytes"`    // sent by its busiest node; 0 on one node
 }
 
 // parseResult finds the last result in a job's output; nil when there is none.
