@@ -101,12 +101,12 @@ func (r *Report) leave(line int, what string) {
 	}
 }
 
-// Seconds turns a number of seconds into a duration; ok is false for what is
-// no number or does not fit.
+// Seconds turns a number of seconds into a duration of whole microseconds; ok
+// is false for what is no number or does not fit.
 func Seconds(s float64) (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / 1e9 / 2
 	if math.IsNaN(s) || s > most || s < -most {
 		return 0, false
 	}
-	return time.Duration(math.Round(s * 1e9)), true
+	return time.Duration(math.Round(s*1e6)) * time.Microsecond, true
 }

@@ -95,6 +95,10 @@ type cells struct {
 	at  map[string]int
 	row []string
 	odd string
+	// zero is the first instant of a trace whose times are instants.
+	zero     time.Time
+	instants bool
+	started  bool
 }
 
 func (c *cells) text(column string) string {
@@ -138,6 +142,30 @@ func (c *cells) time(column string, unit float64) time.Duration {
 		c.odd = "column " + column + " is no time"
 	}
 	return d
+}
+
+// instant reads a time that is seconds since the trace's zero or, in all rows
+// alike, an instant with its zone (RFC 3339). Zones may differ from row to row;
+// a time without one could mean anything.
+func (c *cells) instant(column string) time.Duration {
+	text := c.text(column)
+	isInstant := strings.Contains(text, ":")
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case isInstant && err != nil:
+		c.odd = "column " + column + " is no instant with a time zone"
+	case c.started && isInstant != c.instants:
+		c.odd = "column " + column + " mixes instants and seconds"
+	case !isInstant:
+		c.started = true
+		return c.time(column, 1)
+	case !c.started:
+		c.started, c.instants, c.zero = true, true, at
+	}
+	if c.odd != "" {
+		return 0
+	}
+	return at.Sub(c.zero)
 }
 
 const milli = 1e-3
@@ -194,7 +222,7 @@ func labJob(c *cells, j *Job) {
 
 func ownJob(c *cells, j *Job) {
 	j.ID = c.text("job")
-	j.Submit, j.Duration = c.time("submit_s", 1), c.time("duration_s", 1)
+	j.Submit, j.Duration = c.instant("submit_s"), c.time("duration_s", 1)
 	j.Limit = c.time("limit_s", 1)
 	j.GPUs, j.Nodes, j.Milli, j.CPUs = c.count("gpus"), c.count("nodes"), c.count("milli"), c.count("cpus")
 	j.User, j.Group, j.Name, j.Queue = c.text("user"), c.text("group"), c.text("name"), c.text("queue")

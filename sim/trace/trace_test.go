@@ -125,6 +125,25 @@ func TestUnsortedRowsAreSortedOrRefused(t *testing.T) {
 	}
 }
 
+// Instants count from the first one, whatever the zone that each is written in.
+func TestInstants(t *testing.T) {
+	head := "job,submit_s,gpus,duration_s,user,milli\n"
+	first := "a,2026-01-01T12:00:00+01:00,1,5,u,1000\n"
+	jobs, rep := read(t, head+first+"b,2026-01-01T11:30:00Z,1,5,u,1000\n", Options{})
+	if len(jobs) != 2 || jobs[0].Submit != 0 || jobs[1].Submit != 30*time.Minute {
+		t.Fatalf("%+v %+v, want the second half an hour after the first", jobs, rep)
+	}
+	for what, row := range map[string]string{
+		"column submit_s is no instant with a time zone": "b,2026-01-01T13:00:00,1,5,u,1000\n",
+		"column submit_s mixes instants and seconds":     "b,60,1,5,u,1000\n",
+		"negative submit time":                           "b,2026-01-01T10:00:00Z,1,5,u,1000\n",
+	} {
+		if jobs, rep := read(t, head+first+row, Options{}); len(jobs) != 1 || rep.Left[what] != 1 {
+			t.Errorf("%s: left out %v, want %q", row, rep.Left, what)
+		}
+	}
+}
+
 func TestGzipCutShort(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
