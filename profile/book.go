@@ -26,6 +26,8 @@ type book struct {
 	families map[identity]*family
 	groups   []Group
 	grouped  time.Time // of the last regrouping
+	former   []former  // groups that are gone, by when they went
+	auto     autoK     // where k is not configured
 }
 
 // NewBook returns an empty book. Options must be valid: see Options.Validate.

@@ -14,7 +14,8 @@ const mostWeight = 100
 
 // Regroup groups the families by log cc when Options.RegroupEvery has passed
 // and at least one is known well enough; changed tells whether the groups are
-// others than before. Families of a single GPU count as one together.
+// others than before. Families of a single GPU count as one together. A group
+// keeps its number: see relabel.
 func (b *Book) Regroup(now time.Time) (groups []Group, changed bool) {
 	if !b.grouped.IsZero() && now.Sub(b.grouped) < b.opts.RegroupEvery {
 		return b.Groups(), false
@@ -23,8 +24,13 @@ func (b *Book) Regroup(now time.Time) (groups []Group, changed bool) {
 	if len(points) == 0 {
 		return b.Groups(), false
 	}
+	k := b.opts.Groups
+	if k == 0 {
+		b.auto = b.auto.next(points, b.opts)
+		k = b.auto.K
+	}
 	b.grouped = now
-	next := group(points, b.opts.Groups, b.opts.MinGap)
+	next := b.relabel(group(points, k, b.opts.MinGap), now)
 	changed = !slices.Equal(next, b.groups)
 	b.groups = next
 	return b.Groups(), changed
@@ -50,7 +56,8 @@ func (b *Book) points() []weighted {
 	return out
 }
 
-// group makes at most k groups whose centres are at least gap apart.
+// group makes at most k groups whose centres are at least gap apart, numbered
+// from the most communication-bound.
 func group(points []weighted, k int, gap float64) []Group {
 	for ; ; k-- {
 		parts := kmeans(points, k)
@@ -69,13 +76,21 @@ func group(points []weighted, k int, gap float64) []Group {
 // Groups returns the groups, the most communication-bound first.
 func (b *Book) Groups() []Group { return slices.Clone(b.groups) }
 
-// groupOf returns the index of the group whose centre is nearest, the more
+// groupOf returns the number of the group whose centre is nearest, the more
 // communication-bound of two; GroupUnknown when there are no groups.
 func (b *Book) groupOf(logCC float64) int {
-	best, nearest := GroupUnknown, math.Inf(1)
-	for i, g := range b.groups {
-		if d := math.Abs(g.Center - logCC); d < nearest {
-			best, nearest = i, d
+	if g := b.nearest(logCC); g != nil {
+		return g.Index
+	}
+	return GroupUnknown
+}
+
+func (b *Book) nearest(logCC float64) *Group {
+	var best *Group
+	least := math.Inf(1)
+	for i := range b.groups {
+		if d := math.Abs(b.groups[i].Center - logCC); d < least {
+			best, least = &b.groups[i], d
 		}
 	}
 	return best

@@ -22,6 +22,8 @@ type checkpoint struct {
 	Now      time.Time
 	Grouped  time.Time
 	Groups   []Group
+	Former   []former
+	Auto     autoK
 	Families []*family
 	Runs     []*run
 }
@@ -34,6 +36,8 @@ func (b *Book) MarshalJSON() ([]byte, error) {
 		Now:      b.now,
 		Grouped:  b.grouped,
 		Groups:   b.groups,
+		Former:   b.former,
+		Auto:     b.auto,
 		Families: b.sorted(),
 		Runs: slices.SortedFunc(maps.Values(b.runs), func(x, y *run) int {
 			return cmp.Compare(x.JobID, y.JobID)
@@ -52,7 +56,7 @@ func (b *Book) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("read profile check-point: version %d, want %d", c.Version, checkpointVersion)
 	}
 	next := book{
-		now: c.Now, groups: c.Groups, grouped: c.Grouped,
+		now: c.Now, groups: c.Groups, grouped: c.Grouped, former: c.Former, auto: c.Auto,
 		runs:     make(map[slurm.JobID]*run, len(c.Runs)),
 		families: make(map[identity]*family, len(c.Families)),
 	}

@@ -62,14 +62,13 @@ func (x *index) profile(j *slurm.Job, now time.Time) Profile {
 	p := Profile{JobID: j.ID, Family: id.String(), GPUs: id.GPUs, Group: GroupUnknown, Level: LevelNone}
 	if a := x.logCC(j, id); a != nil {
 		p.LogCC, p.Var, p.Count, p.Level = a.mean, a.variance, a.count, a.level
-		if a.level == LevelJob || math.Sqrt(a.variance) <= b.opts.MaxGroupSD {
-			p.Group = b.groupOf(a.mean)
+		g := b.nearest(a.mean)
+		if g != nil && (a.level == LevelJob || math.Sqrt(a.variance) <= b.opts.MaxGroupSD) {
+			cc := math.Exp(g.Center)
+			p.Group = g.Index
+			p.CommBound = cc < b.opts.CommBoundBelow
+			p.ComputeBound = cc > b.opts.ComputeBoundAbove
 		}
-	}
-	if p.Group != GroupUnknown {
-		cc := math.Exp(b.groups[p.Group].Center)
-		p.CommBound = cc < b.opts.CommBoundBelow
-		p.ComputeBound = cc > b.opts.ComputeBoundAbove
 	}
 	if j.Running() {
 		p.NPR, p.NPRCount, _ = b.Rate(j.ID)

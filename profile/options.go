@@ -11,7 +11,8 @@ import (
 // Options are the settings of a Book. Start from DefaultOptions: most zero
 // values are refused by Validate.
 type Options struct {
-	// Groups is k, the most groups that Regroup makes, 1..16.
+	// Groups is k, the most groups that Regroup makes, 1..16; 0 lets Regroup
+	// choose, at most 5.
 	Groups int
 	// RegroupEvery is the least time between two regroupings, >= 0; 0 regroups
 	// whenever Regroup is called.
@@ -86,7 +87,7 @@ func (o Options) Validate() error {
 		}
 	}
 	// Written so that NaN fails each of them.
-	check(o.Groups >= 1 && o.Groups <= 16, "groups %d is not in 1..16", o.Groups)
+	check(o.Groups >= 0 && o.Groups <= 16, "groups %d is not in 0..16", o.Groups)
 	check(o.RegroupEvery >= 0, "regroup_every %v is negative", o.RegroupEvery)
 	check(o.MinGap >= 0, "min_gap %v is negative", o.MinGap)
 	check(o.MinSamples >= 1, "min_samples %d is less than 1", o.MinSamples)

@@ -15,7 +15,7 @@ func TestOptionsValidate(t *testing.T) {
 	}{
 		"the defaults are valid":         {func(*Options) {}, ""},
 		"regrouping at every call":       {func(o *Options) { o.RegroupEvery = 0 }, ""},
-		"no groups":                      {func(o *Options) { o.Groups = 0 }, "groups"},
+		"fewer groups than none":         {func(o *Options) { o.Groups = -1 }, "groups"},
 		"more groups than states can be": {func(o *Options) { o.Groups = 17 }, "groups"},
 		"believing nothing":              {func(o *Options) { o.MinSamples = 0 }, "min_samples"},
 		"thresholds the wrong way round": {func(o *Options) { o.CommBoundBelow, o.ComputeBoundAbove = 5, 1 }, "compute_bound_above"},

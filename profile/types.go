@@ -97,8 +97,7 @@ type Profile struct {
 	Var   float64
 	Level Level
 
-	// Group is the index of the job's group, 0 the most communication-bound,
-	// or GroupUnknown.
+	// Group is the number of the job's group (Group.Index), or GroupUnknown.
 	Group int
 	// CommBound and ComputeBound tell whether the group's centre lies on that
 	// side of the thresholds in Options; an unknown group is neither.
@@ -117,7 +116,10 @@ type Profile struct {
 
 // Group is one group of jobs by log cc.
 type Group struct {
-	Index   int     // 0 the most communication-bound
+	// Index is the group's number, >= 0. In the first grouping 0 is the most
+	// communication-bound; later a number stays with its group, so that they
+	// need not ascend with the centre.
+	Index   int
 	Center  float64 // mean log cc
 	Spread  float64 // standard deviation of log cc
 	Members int     // families
