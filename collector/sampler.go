@@ -27,6 +27,7 @@ type Sampler struct {
 	last   time.Time
 	owners map[string]slurm.JobID // by UUID, at the last reading
 	meters map[string]*meter
+	split  netSplit
 }
 
 // jobUse is what a job's GPUs on this node did, added up.
@@ -63,7 +64,7 @@ func (s *Sampler) Sample(now time.Time) ([]Sample, error) {
 		return nil, nil
 	}
 	if netOK {
-		shareNet(uses, netRate)
+		s.split.share(uses, netRate)
 	}
 	out := make([]Sample, 0, len(uses))
 	for _, u := range uses {
@@ -189,26 +190,4 @@ func (s *Sampler) meter(key string) *meter {
 		s.meters[key] = m
 	}
 	return m
-}
-
-// shareNet gives the node's traffic to the jobs that span several nodes; one
-// that is known to run here only moves nothing outside. When no job is known
-// to span nodes, those of unknown size share. Several share by GPUs.
-func shareNet(uses []*jobUse, rate float64) {
-	pick := func(want func(nodes int) bool) (out []*jobUse, gpus int) {
-		for _, u := range uses {
-			if want(u.ref.Nodes) {
-				out, gpus = append(out, u), gpus+u.sample.GPUs
-			}
-		}
-		return out, gpus
-	}
-	who, gpus := pick(func(nodes int) bool { return nodes > 1 })
-	if len(who) == 0 {
-		who, gpus = pick(func(nodes int) bool { return nodes == 0 })
-	}
-	for _, u := range who {
-		u.sample.NetRate = rate * float64(u.sample.GPUs) / float64(gpus)
-		u.sample.NetShared = len(who) > 1
-	}
 }
