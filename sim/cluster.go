@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// cluster is the hardware with what is taken of it. Arrays by node index and
+// sets by free GPUs make the questions that every placement asks cheap.
+type cluster struct {
+	spec  Spec
+	index map[string]int // by node name
+
+	gpus, cpus         []int32 // configured
+	free, freeCPUs     []int32
+	up                 []bool
+	leaf               []int32 // index of the leaf switch
+	leaves             int
+	nic                []float64
+	completing         []int32 // jobs that have ended there and still hold GPUs
+	kinds              map[string]NodeSet
+	byFree             []NodeSet // byFree[g]: nodes in service with exactly g GPUs free
+	all, upSet         NodeSet
+	closing            NodeSet // nodes with a job that completes
+	partitions         []partition
+	partIndex          map[string]int
+	qos                map[string]int
+	most               int // GPUs of the largest node
+	totalGPUs, inUse   int
+	contenders         []int32       // jobs by node whose traffic slows others
+	spanning           [][]*JobState // jobs by node that span nodes and have a model
+	tiers, maxQOS, fac int
+}
+
+type partition struct {
+	PartitionSpec
+	nodes NodeSet
+	count int
+	gpus  int
+}
+
+func newCluster(spec Spec) (*cluster, error) {
+	n := len(spec.Nodes)
+	if n == 0 {
+		return nil, errors.New("a simulated cluster needs nodes")
+	}
+	c := &cluster{
+		spec: spec, index: make(map[string]int, n), all: NewNodeSet(n), upSet: NewNodeSet(n), closing: NewNodeSet(n),
+		gpus: make([]int32, n), cpus: make([]int32, n), free: make([]int32, n), freeCPUs: make([]int32, n),
+		up: make([]bool, n), leaf: make([]int32, n), nic: make([]float64, n), completing: make([]int32, n),
+		contenders: make([]int32, n), spanning: make([][]*JobState, n),
+		kinds: map[string]NodeSet{}, partIndex: map[string]int{}, qos: map[string]int{},
+	}
+	leaves := map[string]int32{}
+	for i, s := range spec.Nodes {
+		if _, twice := c.index[s.Name]; twice || s.Name == "" || s.GPUs < 1 || s.CPUs < 0 {
+			return nil, fmt.Errorf("node %d (%q) is named twice or not at all, or has %d GPUs", i, s.Name, s.GPUs)
+		}
+		c.index[s.Name] = i
+		c.gpus[i], c.cpus[i], c.nic[i] = int32(s.GPUs), int32(s.CPUs), s.NICSpeed
+		if s.CPUs == 0 {
+			c.cpus[i] = int32(s.GPUs)
+		}
+		if s.NICSpeed == 0 {
+			c.nic[i] = DefaultNICBytesPerSecond
+		}
+		if _, ok := leaves[s.Leaf]; !ok {
+			leaves[s.Leaf] = int32(len(leaves))
+		}
+		c.leaf[i] = leaves[s.Leaf]
+		if c.kinds[s.GPUType] == nil {
+			c.kinds[s.GPUType] = NewNodeSet(n)
+		}
+		c.kinds[s.GPUType].Add(i)
+		c.all.Add(i)
+		c.most = max(c.most, s.GPUs)
+		c.totalGPUs += s.GPUs
+	}
+	c.leaves = len(leaves)
+	c.byFree = make([]NodeSet, c.most+1)
+	for g := range c.byFree {
+		c.byFree[g] = NewNodeSet(n)
+	}
+	for i := range spec.Nodes {
+		c.free[i], c.freeCPUs[i], c.up[i] = c.gpus[i], c.cpus[i], true
+		c.byFree[c.free[i]].Add(i)
+		c.upSet.Add(i)
+	}
+	return c, c.addPartitions()
+}
+
+func (c *cluster) addPartitions() error {
+	specs := c.spec.Partitions
+	if len(specs) == 0 {
+		specs = []PartitionSpec{{Name: "gpu"}}
+	}
+	for i, s := range specs {
+		if _, twice := c.partIndex[s.Name]; twice || s.Name == "" {
+			return fmt.Errorf("partition %q is named twice or not at all", s.Name)
+		}
+		p := partition{PartitionSpec: s, nodes: NewNodeSet(len(c.free))}
+		if len(s.Nodes) == 0 {
+			p.nodes.copyFrom(c.all)
+		}
+		for _, name := range s.Nodes {
+			n, ok := c.index[name]
+			if !ok {
+				return fmt.Errorf("partition %s names node %q, which is not there", s.Name, name)
+			}
+			p.nodes.Add(n)
+		}
+		p.count = p.nodes.Len()
+		for n := range p.nodes.All() {
+			p.gpus += int(c.gpus[n])
+		}
+		c.partIndex[s.Name] = i
+		c.partitions = append(c.partitions, p)
+		c.fac = max(c.fac, s.JobFactor)
+	}
+	for i, q := range c.spec.QOS {
+		c.qos[q.Name] = i
+		c.maxQOS = max(c.maxQOS, q.Priority)
+	}
+	for _, o := range c.spec.Outages {
+		if _, ok := c.index[o.Node]; !ok || o.Down < 0 || o.Up != 0 && o.Up <= o.Down {
+			return fmt.Errorf("outage of %q from %v to %v cannot be", o.Node, o.Down, o.Up)
+		}
+	}
+	return nil
+}
+
+// move changes the free GPUs and CPUs of a node.
+func (c *cluster) move(n int, gpus, cpus int32) {
+	if c.up[n] {
+		c.byFree[c.free[n]].Remove(n)
+		c.byFree[c.free[n]+gpus].Add(n)
+	}
+	c.free[n] += gpus
+	c.freeCPUs[n] += cpus
+	c.inUse -= int(gpus)
+}
+
+func (c *cluster) setUp(n int, up bool) {
+	if c.up[n] == up {
+		return
+	}
+	c.up[n] = up
+	if up {
+		c.byFree[c.free[n]].Add(n)
+		c.upSet.Add(n)
+	} else {
+		c.byFree[c.free[n]].Remove(n)
+		c.upSet.Remove(n)
+	}
+}
+
+// bound is the time limit that holds for a job; 0 none.
+func (c *cluster) bound(j *Job, part int) time.Duration {
+	p := &c.partitions[part]
+	switch {
+	case j.Limit <= 0 && p.DefaultTime > 0:
+		return p.DefaultTime
+	case j.Limit <= 0:
+		return p.MaxTime
+	case p.MaxTime > 0:
+		return min(j.Limit, p.MaxTime)
+	}
+	return j.Limit
+}
+
+// could reports whether the job could ever start on this cluster.
+func (c *cluster) could(j *JobState) bool {
+	r, p := &j.Request, &c.partitions[j.part]
+	if p.MaxTime > 0 && j.Limit > p.MaxTime {
+		return false // PartitionTimeLimit
+	}
+	need, most := j.nodeRange()
+	if p.MaxNodes > 0 {
+		most = min(most, p.MaxNodes)
+	}
+	var sizes []int
+	for n := range p.nodes.All() {
+		if r.GPUType != "" && c.spec.Nodes[n].GPUType != r.GPUType {
+			continue
+		}
+		if slices.Contains(r.Exclude, c.spec.Nodes[n].Name) {
+			continue
+		}
+		if g := c.serves(j, n, c.gpus[n], c.cpus[n]); g > 0 {
+			sizes = append(sizes, g)
+		}
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	have := 0
+	for i, g := range sizes {
+		if i >= most {
+			break
+		}
+		have += g
+		if have >= j.GPUs && i+1 >= need {
+			return true
+		}
+	}
+	return false
+}
+
+// serves returns how many of the job's GPUs a node could serve with so much
+// free; 0 when it is of no use to the job.
+func (c *cluster) serves(j *JobState, n int, gpus, cpus int32) int {
+	r := &j.Request
+	if r.Exclusive && (gpus < c.gpus[n] || cpus < c.cpus[n]) {
+		return 0
+	}
+	if r.CPUs > 0 && r.CPUs != j.GPUs {
+		gpus = min(gpus, int32(int(cpus)*j.GPUs/r.CPUs))
+	} else {
+		gpus = min(gpus, cpus)
+	}
+	if each := j.perNode(); each > 0 {
+		if int(gpus) < each {
+			return 0
+		}
+		return each
+	}
+	return min(int(gpus), j.GPUs)
+}
+
+// perNode is the number of GPUs on each node where the request fixes it; 0
+// where it is open.
+func (j *JobState) perNode() int {
+	switch r := &j.Request; {
+	case r.GPUsPerNode > 0:
+		return r.GPUsPerNode
+	case r.MaxNodes == 1:
+		return j.GPUs
+	}
+	return 0
+}
+
+// nodeRange returns the fewest and the most nodes that the request allows.
+func (j *JobState) nodeRange() (least, most int) {
+	r := &j.Request
+	least = max(1, r.MinNodes)
+	most = r.MaxNodes
+	switch {
+	case r.GPUsPerNode > 0 && r.GPUs > 0:
+		least = max(least, (r.GPUs+r.GPUsPerNode-1)/r.GPUsPerNode)
+		most = least
+	case r.GPUsPerNode > 0:
+		most = least // Slurm takes the fewest that are there at once
+	case most == 0:
+		most = 1 << 20
+	}
+	return least, most
+}
+
+// cpusFor is what the job takes of a node's CPUs with so many GPUs there.
+func (j *JobState) cpusFor(gpus int) int32 {
+	if j.Request.CPUs <= 0 {
+		return int32(gpus)
+	}
+	return int32((j.Request.CPUs*gpus + j.GPUs - 1) / j.GPUs)
+}
