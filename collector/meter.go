@@ -25,11 +25,12 @@ type meter struct {
 const slack = 1.25
 
 // rate returns bytes per second since the last reading. A counter that went
-// back (a reset or a wrap) or that moved faster than the link can is counted
-// in odd under the given name and gives no rate; the next reading starts anew.
+// back (a reset or a wrap), one that moved faster than the link can, and a time
+// stamp that went back are counted in odd under the given name and give no
+// rate; the next reading starts anew.
 func (m *meter) rate(r reading, speed float64, name string, odd Odd) (bytesPerSecond float64, ok bool) {
 	last, known := m.last, m.known
-	if known && !r.at.After(last.at) {
+	if known && r.at.Equal(last.at) {
 		if r.bytes != last.bytes {
 			odd[name+" counter without a new time stamp"]++
 		}
@@ -38,6 +39,9 @@ func (m *meter) rate(r reading, speed float64, name string, odd Odd) (bytesPerSe
 	m.last, m.known = r, true
 	switch {
 	case !known:
+		return 0, false
+	case r.at.Before(last.at): // waiting for the old time to come again could take for ever
+		odd[name+" time stamp went back"]++
 		return 0, false
 	case r.bytes < last.bytes:
 		odd[name+" counter went back"]++

@@ -3,68 +3,138 @@
 package collector
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
+	"github.com/NVIDIA/go-nvml/pkg/dl"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"rifling/slurm"
 )
 
-// ErrNoNVML is the answer of a node without a usable NVML library.
+// ErrNoNVML is the answer of a node without a usable NVML library or driver.
 var ErrNoNVML = errors.New("no usable NVML library")
 
+// ErrDriverReplaced is the answer when the driver was replaced by another
+// release under the running program. The library of the old one cannot be
+// exchanged within the process: end and start again.
+var ErrDriverReplaced = errors.New("the NVIDIA driver was replaced")
+
 // NVML reads GPUs through NVIDIA's management library. The library is one per
-// process. What a GPU or a driver does not have is found out once and left out.
+// process. What a card or a driver does not have is found out once and left
+// out. It is not safe for concurrent use.
 type NVML struct {
 	lib    nvml.Interface
 	has    map[string]bool // symbols; calling one that is missing ends the process
 	driver string
-	gpus   map[string]*nvmlGPU // by UUID
+	down   bool // shut down, or never came up again
+	cards  map[string]*card
+	order  []string  // UUIDs as they were met
+	last   time.Time // of the reading before
 }
 
-// nvmlGPU is what is kept of a GPU between readings.
-type nvmlGPU struct {
-	nvlinkSpeed float64
-	pcieSpeed   float64
-	limit       float64 // W; 0 unknown
-	idle        float64 // W, the least seen without a process; 0 not seen yet
-	gpm         nvml.GpmSample
-	gpmNext     nvml.GpmSample
-	gpmTaken    bool
+// requiredSymbols are called unasked. Every driver since 2012 has them; a file
+// without them is something else.
+var requiredSymbols = []string{
+	"nvmlInit", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID",
 }
 
-// symbols that older libraries lack, and what is lost without them.
+// optionalSymbols are looked up first. Those with versions count when any of
+// them is there.
 var optionalSymbols = []string{
-	"nvmlDeviceGetFieldValues",
+	"nvmlSystemGetDriverVersion",
+	"nvmlDeviceGetName",
+	"nvmlDeviceGetMinorNumber",
+	"nvmlDeviceGetComputeRunningProcesses",
+	"nvmlDeviceGetMPSComputeRunningProcesses",
+	"nvmlDeviceGetProcessUtilization",
+	"nvmlDeviceGetUtilizationRates",
+	"nvmlDeviceGetPowerUsage",
 	"nvmlDeviceGetEnforcedPowerLimit",
+	"nvmlDeviceGetViolationStatus",
+	"nvmlDeviceGetFieldValues",
 	"nvmlDeviceGetPcieThroughput",
 	"nvmlDeviceGetMaxPcieLinkGeneration",
 	"nvmlDeviceGetMaxPcieLinkWidth",
 	"nvmlDeviceGetMigMode",
+	"nvmlDeviceGetMaxMigDeviceCount",
+	"nvmlDeviceGetMigDeviceHandleByIndex",
+	"nvmlDeviceGetAttributes",
+	"nvmlDeviceGetGpuInstanceId",
+	"nvmlDeviceGetComputeInstanceId",
 	"nvmlGpmQueryDeviceSupport",
 	"nvmlGpmSampleAlloc",
 	"nvmlGpmSampleFree",
 	"nvmlGpmSampleGet",
+	"nvmlGpmMigSampleGet",
 	"nvmlGpmMetricsGet",
 }
 
-// OpenNVML loads and initializes lib, made by nvml.New. The error wraps
-// ErrNoNVML where there is no library or no driver.
+// symbolThere tells whether the symbol or a later version of it is there.
+func symbolThere(lookup func(string) error, name string) bool {
+	return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return lookup(name+version) == nil })
+}
+
+const libraryHint = "install the NVIDIA driver, or name its libnvidia-ml.so.1 with --nvml-library"
+
+// LoadNVML loads the library at path, "" for where the system has it, and looks
+// first whether it is one: a call into a file that lacks nvmlInit would end the
+// process. Errors wrap ErrNoNVML.
+func LoadNVML(path string) (*NVML, error) {
+	if path == "" {
+		path = "libnvidia-ml.so.1"
+	}
+	file := dl.New(path, dl.RTLD_LAZY|dl.RTLD_LOCAL)
+	if err := file.Open(); err != nil {
+		return nil, slurm.WithHint(fmt.Errorf("%w: %w", ErrNoNVML, err), libraryHint)
+	}
+	for _, name := range requiredSymbols {
+		if !symbolThere(file.Lookup, name) {
+			return nil, slurm.WithHint(fmt.Errorf("%w: %s has no %s", ErrNoNVML, path, name), libraryHint)
+		}
+	}
+	// It stays open: closing it here would only load it twice.
+	return OpenNVML(nvml.New(nvml.WithLibraryPath(path)))
+}
+
+// OpenNVML initializes lib, made by nvml.New, and tries every source of every
+// card once. The error wraps ErrNoNVML where there is no library or no driver.
+// LoadNVML is safer with files that may not be NVIDIA's library.
 func OpenNVML(lib nvml.Interface) (*NVML, error) {
-	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return nil, slurm.WithHint(fmt.Errorf("%w: %s", ErrNoNVML, retText(ret)),
-			"install the NVIDIA driver, or name its libnvidia-ml.so.1 with --nvml-library")
+	n := &NVML{lib: lib, has: map[string]bool{}, cards: map[string]*card{}}
+	if err := n.init(); err != nil {
+		return nil, err
 	}
-	n := &NVML{lib: lib, has: map[string]bool{}, gpus: map[string]*nvmlGPU{}}
 	for _, name := range optionalSymbols {
-		n.has[name] = lib.Extensions().LookupSymbol(name) == nil
+		n.has[name] = symbolThere(lib.Extensions().LookupSymbol, name)
 	}
-	n.driver, _ = lib.SystemGetDriverVersion()
+	if n.has["nvmlSystemGetDriverVersion"] {
+		n.driver, _ = lib.SystemGetDriverVersion()
+	}
+	n.meetAll()
 	return n, nil
+}
+
+func (n *NVML) init() error {
+	ret := n.lib.Init()
+	n.down = ret != nvml.SUCCESS
+	if !n.down {
+		return nil
+	}
+	hint := libraryHint
+	kind := ErrNoNVML
+	switch ret {
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		hint = "load the NVIDIA driver: nvidia-smi tells what is wrong"
+	case nvml.ERROR_NO_PERMISSION:
+		hint = "the collector's user needs to read and write /dev/nvidiactl and /dev/nvidia[0-9]*"
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		hint = "the loaded driver and its library are of different releases: load the new driver (or reboot) and restart rifling-collector"
+		kind = errors.Join(ErrNoNVML, ErrDriverReplaced)
+	}
+	return slurm.WithHint(fmt.Errorf("%w: %s", kind, retText(ret)), "%s", hint)
 }
 
 // Driver returns the driver's version, as it calls itself.
@@ -83,207 +153,148 @@ func (n *NVML) Missing() []string {
 
 // Close frees what was allocated and shuts the library down.
 func (n *NVML) Close() error {
-	for _, g := range n.gpus {
-		for _, s := range []nvml.GpmSample{g.gpm, g.gpmNext} {
-			if s != nil {
-				_ = s.Free()
-			}
-		}
+	n.forget()
+	if n.down {
+		return nil
 	}
+	n.down = true
 	if ret := n.lib.Shutdown(); ret != nvml.SUCCESS {
 		return fmt.Errorf("shut NVML down: %s", retText(ret))
 	}
 	return nil
 }
 
-// Read implements GPUSource. A GPU that has fallen off the bus is left out.
+// forget drops what is known of the cards.
+func (n *NVML) forget() {
+	for _, c := range n.cards {
+		c.gpm.free()
+		for _, i := range c.instances {
+			i.gpm.free()
+		}
+	}
+	n.cards, n.order = map[string]*card{}, nil
+}
+
+// Read implements GPUSource. A card that has fallen off the bus is left out
+// and counted; the others go on. When the driver was unloaded the library is
+// initialized again, now or at a later reading. The monotonic part of now, if
+// it has one, is what rates are measured by.
 func (n *NVML) Read(now time.Time, odd Odd) ([]GPU, error) {
-	count, ret := n.lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("count GPUs: %s", retText(ret))
+	count, err := n.count(odd)
+	if err != nil {
+		return nil, err
 	}
 	var out []GPU
 	for i := range count {
-		dev, ret := n.lib.DeviceGetHandleByIndex(i)
+		gpus, ret := n.readCard(i, now, odd)
 		if ret != nvml.SUCCESS {
-			odd["GPU lost"]++
+			odd["GPU lost: "+retText(ret)]++
 			continue
 		}
-		uuid, ret := dev.GetUUID()
-		if ret != nvml.SUCCESS {
-			odd["GPU lost"]++
-			continue
-		}
-		known := n.gpus[uuid]
-		if known == nil {
-			known = n.meet(dev)
-			n.gpus[uuid] = known
-		}
-		g := GPU{UUID: uuid, Index: i, Minor: -1, Part: 1, Throttled: -1, NVLinkSpeed: known.nvlinkSpeed, PCIeSpeed: known.pcieSpeed}
-		n.readProcesses(dev, &g, odd)
-		n.readNVLink(dev, &g, now, odd)
-		n.readPCIe(dev, &g, odd)
-		n.readActivity(dev, known, &g, odd)
-		out = append(out, g)
+		out = append(out, gpus...)
 	}
+	n.last = now
 	return out, nil
 }
 
-// meet asks once for what does not change.
-func (n *NVML) meet(dev nvml.Device) *nvmlGPU {
-	g := &nvmlGPU{nvlinkSpeed: n.nvlinkSpeed(dev), pcieSpeed: n.pcieSpeed(dev)}
-	if n.has["nvmlDeviceGetEnforcedPowerLimit"] {
-		if mw, ret := dev.GetEnforcedPowerLimit(); ret == nvml.SUCCESS {
-			g.limit = float64(mw) / 1000
+// count counts the cards, after a new start of the library where it needs one.
+func (n *NVML) count(odd Odd) (int, error) {
+	if !n.down {
+		count, ret := n.lib.DeviceGetCount()
+		if ret == nvml.SUCCESS {
+			return count, nil
 		}
+		odd["NVML started anew: "+retText(ret)]++
+		n.forget()
+		_ = n.lib.Shutdown() // it says that it is not initialized, or ends what is left
 	}
-	if n.has["nvmlGpmQueryDeviceSupport"] && n.has["nvmlGpmSampleAlloc"] && n.has["nvmlGpmSampleFree"] &&
-		n.has["nvmlGpmSampleGet"] && n.has["nvmlGpmMetricsGet"] {
-		if s, ret := dev.GpmQueryDeviceSupport(); ret == nvml.SUCCESS && s.IsSupportedDevice != 0 {
-			g.gpm, g.gpmNext = n.allocGPM()
-		}
+	if err := n.init(); err != nil {
+		return 0, err
 	}
-	return g
-}
-
-func (n *NVML) allocGPM() (a, b nvml.GpmSample) {
-	a, ret1 := n.lib.GpmSampleAlloc()
-	b, ret2 := n.lib.GpmSampleAlloc()
-	if ret1 == nvml.SUCCESS && ret2 == nvml.SUCCESS {
-		return a, b
+	if n.has["nvmlSystemGetDriverVersion"] {
+		n.driver, _ = n.lib.SystemGetDriverVersion()
 	}
-	if ret1 == nvml.SUCCESS {
-		_ = a.Free()
-	}
-	if ret2 == nvml.SUCCESS {
-		_ = b.Free()
-	}
-	return nil, nil
-}
-
-func (n *NVML) readProcesses(dev nvml.Device, g *GPU, odd Odd) {
-	if n.has["nvmlDeviceGetMigMode"] {
-		mode, _, ret := dev.GetMigMode()
-		if ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
-			g.Card = g.UUID
-		}
-	}
-	procs, ret := dev.GetComputeRunningProcesses()
+	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		odd["GPU processes: "+retText(ret)]++
-		return
+		return 0, fmt.Errorf("count GPUs: %s", retText(ret))
 	}
-	g.ProcessesKnown = true
-	for _, p := range procs {
-		if p.Pid == 0 || p.Pid > math.MaxInt32 {
-			odd["GPU process id"]++
-			continue
-		}
-		g.Processes = append(g.Processes, Process{PID: int(p.Pid), Busy: -1})
-	}
+	return count, nil
 }
 
-// allLinks as the scope of a field sums it over the GPU's NVLinks.
-const allLinks = math.MaxUint32
-
-func (n *NVML) readNVLink(dev nvml.Device, g *GPU, now time.Time, odd Odd) {
-	if g.NVLinkSpeed == 0 || !n.has["nvmlDeviceGetFieldValues"] {
-		return
+// readCard reads the card with that index. The answer is one GPU, or one for
+// each MIG instance.
+func (n *NVML) readCard(index int, now time.Time, odd Odd) ([]GPU, nvml.Return) {
+	c, dev, ret := n.find(index, now)
+	if ret != nvml.SUCCESS {
+		return nil, ret
 	}
-	fields := []nvml.FieldValue{
-		{FieldId: nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ScopeId: allLinks},
-		{FieldId: nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ScopeId: allLinks},
+	r := &cardReading{n: n, c: c, dev: dev, now: now, odd: odd}
+	r.fields()
+	throttled := r.throttled()
+	if n.migOn(dev) {
+		gpus := r.instances(throttled)
+		return gpus, r.lost
 	}
-	if ret := dev.GetFieldValues(fields); ret != nvml.SUCCESS {
-		odd["NVLink: "+retText(ret)]++
-		return
-	}
-	for i, into := range []**reading{&g.NVLinkTx, &g.NVLinkRx} {
-		kib, ok := fieldUint(fields[i])
-		if !ok || kib > math.MaxUint64/1024 {
-			odd["NVLink counter"]++
-			continue
-		}
-		at := now
-		if fields[i].Timestamp > 0 {
-			at = time.UnixMicro(fields[i].Timestamp)
-		}
-		*into = &reading{bytes: kib * 1024, at: at}
-	}
+	g := GPU{UUID: c.uuid, Model: c.model, Index: index, Minor: c.minor, Part: 1, Throttled: throttled}
+	r.processes(&g)
+	r.activity(&g)
+	r.nvlink(&g)
+	r.pcie(&g)
+	return []GPU{g}, r.lost
 }
 
-// nvlinkSpeed is all links together, bytes per second in one direction.
-func (n *NVML) nvlinkSpeed(dev nvml.Device) float64 {
-	if !n.has["nvmlDeviceGetFieldValues"] {
-		return 0
+// find returns the card with that index and what is known of it.
+func (n *NVML) find(index int, now time.Time) (*card, nvml.Device, nvml.Return) {
+	dev, ret := n.lib.DeviceGetHandleByIndex(index)
+	if ret != nvml.SUCCESS {
+		return nil, nil, ret
 	}
-	fields := []nvml.FieldValue{
-		{FieldId: nvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON},
-		{FieldId: nvml.FI_DEV_NVLINK_LINK_COUNT},
+	uuid, ret := dev.GetUUID()
+	if ret != nvml.SUCCESS {
+		return nil, nil, ret
 	}
-	if dev.GetFieldValues(fields) != nvml.SUCCESS {
-		return 0
+	c := n.cards[uuid]
+	switch {
+	case c == nil:
+		c = &card{uuid: uuid, met: now, instances: map[string]*instance{}}
+		n.cards[uuid], n.order = c, append(n.order, uuid)
+		n.meet(dev, c, index)
+	case c.met.IsZero():
+		c.met = now // met when the library was opened
+	case now.Sub(c.met) > meetAgain:
+		c.met = now
+		n.meet(dev, c, index)
 	}
-	mbps, ok1 := fieldUint(fields[0])
-	links, ok2 := fieldUint(fields[1])
-	if speed := float64(mbps) * float64(links) * 1e6; ok1 && ok2 && speed <= fastestLink {
-		return speed
-	}
-	return 0
+	return c, dev, nvml.SUCCESS
 }
 
-// fieldUint reads a field's value where NVML says that it is there.
-func fieldUint(f nvml.FieldValue) (uint64, bool) {
-	if nvml.Return(f.NvmlReturn) != nvml.SUCCESS {
-		return 0, false
-	}
-	switch nvml.ValueType(f.ValueType) {
-	case nvml.VALUE_TYPE_UNSIGNED_INT:
-		return uint64(binary.NativeEndian.Uint32(f.Value[:4])), true
-	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
-		return binary.NativeEndian.Uint64(f.Value[:]), true
-	}
-	return 0, false
+// meetAgain is how often a card is asked anew for what it has: NVLinks come up
+// only when the fabric manager has started, which may be after us.
+const meetAgain = 10 * time.Minute
+
+// cardReading is the reading of one card at one time.
+type cardReading struct {
+	n    *NVML
+	c    *card
+	dev  nvml.Device
+	now  time.Time
+	odd  Odd
+	got  map[uint32]nvml.FieldValue
+	gpm  gpmMetrics
+	lost nvml.Return // SUCCESS while the card answers
 }
 
-// readPCIe reads only GPUs in use: each call takes 20 ms on real cards.
-func (n *NVML) readPCIe(dev nvml.Device, g *GPU, odd Odd) {
-	if len(g.Processes) == 0 || !n.has["nvmlDeviceGetPcieThroughput"] {
-		return
-	}
-	for _, counter := range []nvml.PcieUtilCounter{nvml.PCIE_UTIL_TX_BYTES, nvml.PCIE_UTIL_RX_BYTES} {
-		kbs, ret := dev.GetPcieThroughput(counter)
-		if ret != nvml.SUCCESS {
-			if ret != nvml.ERROR_NOT_SUPPORTED {
-				odd["PCIe: "+retText(ret)]++
-			}
-			return
-		}
-		rate := float64(kbs) * 1000
-		if limit := g.PCIeSpeed; limit > 0 && rate > slack*limit || rate > fastestLink/10 {
-			odd["PCIe faster than its link"]++
-			continue
-		}
-		g.PCIeRate = max(g.PCIeRate, rate)
+// failed counts a call that failed for another reason than that the card does
+// not have it, and notes when the card is gone.
+func (r *cardReading) failed(what string, ret nvml.Return) {
+	switch ret {
+	case nvml.SUCCESS, nvml.ERROR_NOT_SUPPORTED:
+	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
+		r.lost = ret // counted once for the card
+	default:
+		r.odd[what+": "+retText(ret)]++
 	}
 }
-
-// pcieSpeed is the widest that the link gets, bytes per second in one
-// direction; the present width falls when the GPU is idle.
-func (n *NVML) pcieSpeed(dev nvml.Device) float64 {
-	if !n.has["nvmlDeviceGetMaxPcieLinkGeneration"] || !n.has["nvmlDeviceGetMaxPcieLinkWidth"] {
-		return 0
-	}
-	gen, ret1 := dev.GetMaxPcieLinkGeneration()
-	width, ret2 := dev.GetMaxPcieLinkWidth()
-	if ret1 != nvml.SUCCESS || ret2 != nvml.SUCCESS || gen < 1 || gen >= len(pcieLane) || width < 1 || width > 32 {
-		return 0
-	}
-	return pcieLane[gen] * float64(width)
-}
-
-// pcieLane is bytes per second of one lane in one direction, by generation.
-var pcieLane = []float64{0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9}
 
 func retText(ret nvml.Return) string {
 	if text := nvml.ErrorString(ret); text != "" {
