@@ -20,9 +20,10 @@ import (
 	"rifling/slurm"
 )
 
-// DefaultMaxSamples bounds the samples that are kept, in rows of about 150
-// bytes. At 200 nodes with one job each and one sample in 15 s this is a day.
-const DefaultMaxSamples = 1_000_000
+// DefaultMaxSamples bounds the samples that are kept as they came, in rows of
+// about 50 bytes. At 100 nodes with two jobs each and one sample in 15 s this
+// is more than two days; a larger site keeps its means for as long.
+const DefaultMaxSamples = 3_000_000
 
 // busyTimeout is how long a statement waits for another process's lock.
 const busyTimeout = 5 * time.Second
@@ -32,7 +33,8 @@ type Options struct {
 	// Now is the host's clock, for the marks that say when the daemon was
 	// alive; nil means time.Now.
 	Now func() time.Time
-	// MaxSamples bounds the samples that are kept; 0 means DefaultMaxSamples.
+	// MaxSamples bounds the samples that are kept as they came, by FoldSamples;
+	// 0 means DefaultMaxSamples.
 	MaxSamples int64
 }
 
@@ -42,6 +44,7 @@ type Store struct {
 	path       string
 	now        func() time.Time
 	maxSamples int64
+	ids        ids
 }
 
 // Open opens the database for writing, creates it when it is missing, and

@@ -125,7 +125,7 @@ func (s *Store) Status(ctx context.Context) (*Status, error) {
 
 func (s *Store) fillStatus(ctx context.Context, st *Status) (err error) {
 	at := epoch(st.Last.At)
-	day, hour := at-24*3600, at-3600
+	day := at - 24*3600
 	var newest int64
 	for _, c := range []struct {
 		to   any
@@ -134,8 +134,9 @@ func (s *Store) fillStatus(ctx context.Context, st *Status) (err error) {
 	}{
 		{&st.Owned, `SELECT count(*) FROM owners`, nil},
 		{&st.QEntries, `SELECT count(*) FROM qvalues`, nil},
-		{&newest, `SELECT coalesce(max(at), 0) FROM samples`, nil},
-		{&st.Collectors, `SELECT count(DISTINCT node) FROM samples WHERE at >= ?`, []any{hour}},
+		// Samples bear the host's time, a cycle both.
+		{&newest, `SELECT coalesce(max(s.at) + (SELECT at - begun_at FROM cycles WHERE id = ?), 0) FROM senders s`, []any{st.Last.ID}},
+		{&st.Collectors, `SELECT count(*) FROM senders WHERE at >= (SELECT begun_at - 3600 FROM cycles WHERE id = ?)`, []any{st.Last.ID}},
 		{&st.Changes, `SELECT count(*) FROM changes WHERE at >= ? AND outcome = 'applied'`, []any{day}},
 		{&st.Skipped, `SELECT count(*) FROM decisions WHERE last_cycle = ? AND skipped <> ''`, []any{st.Last.ID}},
 	} {

@@ -9,7 +9,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"rifling/policy"
-	"rifling/profile"
 	"rifling/slurm"
 )
 
@@ -33,7 +32,7 @@ func (s *Store) Begin(ctx context.Context, r policy.Record) (int64, error) {
 		}
 		for _, part := range []func() error{
 			func() error { return upsertJobs(ctx, tx, r) },
-			func() error { return s.insertSamples(ctx, tx, r.Samples) },
+			func() error { return s.insertSamples(ctx, tx, r.Samples, s.now().Sub(r.At)) },
 			func() error { return saveDecisions(ctx, tx, cycle, r) },
 			func() error { return insertChanges(ctx, tx, cycle, r.At, r.Changes) },
 			func() error { return deleteOwners(ctx, tx, r.Forget) },
@@ -112,22 +111,4 @@ func (s *Store) insertCycle(ctx context.Context, tx *sqlx.Tx, r policy.Record) (
 		return 0, err
 	}
 	return res.LastInsertId()
-}
-
-// insertSamples adds samples and drops the oldest above the bound. Row ids
-// only grow, so the bound is one range of the key.
-func (s *Store) insertSamples(ctx context.Context, tx *sqlx.Tx, samples []profile.Sample) error {
-	const q = `INSERT INTO samples (job_id, node, at, interval_ms, gpus, compute, source,
-		nvlink_rate, pcie_rate, net_rate, nvlink_speed, pcie_speed, net_speed, net_shared)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	err := each(ctx, tx, q, samples, func(p profile.Sample) []any {
-		return []any{p.JobID, p.Node, epoch(p.At), p.Interval.Milliseconds(), p.GPUs, p.Compute, p.Source,
-			p.NVLinkRate, p.PCIeRate, p.NetRate, p.NVLinkSpeed, p.PCIeSpeed, p.NetSpeed, p.NetShared}
-	})
-	if err != nil || len(samples) == 0 {
-		return err
-	}
-	const trim = `DELETE FROM samples WHERE id <= (SELECT max(id) FROM samples) - ?`
-	_, err = tx.ExecContext(ctx, trim, s.maxSamples)
-	return err
 }

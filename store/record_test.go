@@ -363,28 +363,6 @@ func TestAReaderWorksWhileTheDaemonWrites(t *testing.T) {
 	}
 }
 
-func TestSamplesAreBounded(t *testing.T) {
-	s, err := Open(testPath(t), Options{MaxSamples: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for i := range 7 {
-		r := record(t0.Add(time.Duration(i) * time.Minute))
-		for range 3 {
-			r.Samples = append(r.Samples, profile.Sample{JobID: 1, Node: "gpu01", At: r.At, Interval: 15 * time.Second, Source: profile.SourceGPM})
-		}
-		begin(t, s, r)
-	}
-	var n, oldest int64
-	if err := s.db.QueryRow(`SELECT count(*), min(at) FROM samples`).Scan(&n, &oldest); err != nil {
-		t.Fatal(err)
-	}
-	if n != 10 || instant(oldest) != t0.Add(3*time.Minute) {
-		t.Errorf("%d samples from %v on, want the newest 10", n, instant(oldest))
-	}
-}
-
 func TestStatesComeBack(t *testing.T) {
 	ctx := context.Background()
 	s := openTest(t, testPath(t))
