@@ -4,6 +4,7 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,32 @@ type Model struct {
 	Bytes        float64
 	IntraSeconds float64 // communicating per iteration when all GPUs are in one node
 	Source       string  // where the numbers come from
+	// Law is how communication between nodes grows with the placement; the
+	// zero value is a NIC that is the brake.
+	Law Law
+}
+
+// Law is how the time on the NIC grows with a job's GPUs there. A NIC that is
+// the brake carries every GPU's ring traffic: linear in the GPUs on the node,
+// whatever the number of nodes. Measured clusters whose transport stays below
+// the NIC's speed show less growth, and a surcharge for exactly two nodes,
+// where each has one peer only. See docs/design/speed-model.md.
+type Law struct {
+	Exponent float64 // of the GPUs on the node; 0 means 1
+	TwoNodes float64 // factor for a job on two nodes; 0 means 1
+}
+
+// Load is what a node's NIC carries, in units of one GPU's ring bytes, for a
+// job with that many GPUs there and on that many nodes.
+func (l Law) Load(gpus, nodes int) float64 {
+	load := float64(gpus)
+	if l.Exponent != 0 {
+		load = math.Pow(load, l.Exponent)
+	}
+	if nodes == 2 && l.TwoNodes != 0 {
+		load *= l.TwoNodes
+	}
+	return load
 }
 
 // NodeShare is a job's part on one node.
@@ -86,6 +113,12 @@ func CommSeconds(m Model, gpusByNode map[string]int, nic func(node string) (byte
 	if total < 2 {
 		return 0
 	}
+	nodes := 0
+	for _, gpus := range gpusByNode {
+		if gpus > 0 {
+			nodes++
+		}
+	}
 	worst := 0.0
 	for node, gpus := range gpusByNode {
 		if gpus > 1 {
@@ -93,7 +126,7 @@ func CommSeconds(m Model, gpusByNode map[string]int, nic func(node string) (byte
 		}
 		if gpus > 0 && gpus < total {
 			speed, sharers := nic(node)
-			worst = max(worst, RingBytes(m, total)*float64(gpus)*float64(max(1, sharers))/speed)
+			worst = max(worst, RingBytes(m, total)*m.Law.Load(gpus, nodes)*float64(max(1, sharers))/speed)
 		}
 	}
 	return worst

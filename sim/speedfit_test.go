@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // fitted names the table and the per-GPU batch that each model was fitted to.
@@ -38,50 +36,26 @@ type measured struct{ step, sync float64 }
 // in a table only judge them.
 var fitShapes = []string{"1", "4", "22", "1111"}
 
-// fit finds compute seconds, intra-node seconds and seconds on the NIC per
-// ring byte factor by least squares over the step times and their
-// communication parts, each error relative to its step time. All equations
-// are linear in the three.
-func fit(t testing.TB, rows map[string]measured) (compute, intra, nic float64) {
+// fit finds a model from the placements that are fitted.
+func fit(t testing.TB, name string, rows map[string]measured) Model {
 	t.Helper()
-	var a, b []float64
-	add := func(row [3]float64, value, scale float64) {
-		a = append(a, row[0]/scale, row[1]/scale, row[2]/scale)
-		b = append(b, value/scale)
-	}
+	var points []Measured
 	for _, shape := range fitShapes {
 		r, ok := rows[shape]
 		if !ok {
 			t.Fatalf("table lacks placement %q", shape)
 		}
-		comm := commRow(shape)
-		add([3]float64{1, comm[0], comm[1]}, r.step, r.step)
-		if shape != "1" {
-			add([3]float64{0, comm[0], comm[1]}, r.sync, r.step)
+		var gpus []int
+		for _, n := range placementOf(shape) {
+			gpus = append(gpus, n.GPUs)
 		}
+		points = append(points, Measured{GPUs: gpus, Step: r.step, Comm: r.sync})
 	}
-	var x mat.VecDense
-	if err := x.SolveVec(mat.NewDense(len(b), 3, a), mat.NewVecDense(len(b), b)); err != nil {
+	m, err := Fit(name, points, Law{}, DefaultNICBytesPerSecond)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return x.AtVec(0), x.AtVec(1), x.AtVec(2)
-}
-
-// commRow gives the factors of intra-node seconds and NIC seconds in the
-// formula's communication part.
-func commRow(shape string) [2]float64 {
-	gpus := placementOf(shape).ByNode()
-	total, busiest := totalGPUs(gpus), 0
-	for _, g := range gpus {
-		busiest = max(busiest, g)
-	}
-	switch {
-	case total < 2:
-		return [2]float64{0, 0}
-	case len(gpus) == 1:
-		return [2]float64{1, 0}
-	}
-	return [2]float64{0, 2 * float64(total-1) / float64(total) * float64(busiest)}
+	return m
 }
 
 // placementOf reads a table's placement: "22" is two nodes with two GPUs each.
@@ -132,20 +106,19 @@ func TestModelsAreWhatTheTablesGive(t *testing.T) {
 	for _, c := range fitted {
 		t.Run(c.model, func(t *testing.T) {
 			rows := readTable(t, c.table, c.batch)
-			compute, intra, nic := fit(t, rows)
-			bytes := nic * DefaultNICBytesPerSecond
+			fit := fit(t, c.model, rows)
 			t.Logf("{Name: %q, ComputeSeconds: %.4g, Bytes: %.3e, IntraSeconds: %.3g, Source: pollux + %q},",
-				c.model, compute, bytes, intra, fmt.Sprintf("%s batch %d", c.table, c.batch))
+				c.model, fit.ComputeSeconds, fit.Bytes, fit.IntraSeconds, fmt.Sprintf("%s batch %d", c.table, c.batch))
 			m, ok := FindModel(c.model)
 			if !ok {
 				t.Fatal("no such model in the code")
 			}
 			for _, v := range []struct {
-				name      string
-				code, fit float64
-			}{{"ComputeSeconds", m.ComputeSeconds, compute}, {"Bytes", m.Bytes, bytes}, {"IntraSeconds", m.IntraSeconds, intra}} {
-				if math.Abs(v.code-v.fit) > 0.006*math.Abs(v.fit) {
-					t.Errorf("%s: code has %.4g, the fit gives %.4g", v.name, v.code, v.fit)
+				name         string
+				code, fitted float64
+			}{{"ComputeSeconds", m.ComputeSeconds, fit.ComputeSeconds}, {"Bytes", m.Bytes, fit.Bytes}, {"IntraSeconds", m.IntraSeconds, fit.IntraSeconds}} {
+				if math.Abs(v.code-v.fitted) > 0.006*math.Abs(v.fitted) {
+					t.Errorf("%s: code has %.4g, the fit gives %.4g", v.name, v.code, v.fitted)
 				}
 			}
 		})
