@@ -55,10 +55,11 @@ type Client struct {
 	// jitter returns a random part of its argument; tests replace it.
 	jitter func(time.Duration) time.Duration
 
-	mu       sync.Mutex // guards the three below
+	mu       sync.Mutex // guards the four below
 	release  slurm.Release
 	jobsREST int // the version that jobs are read in
 	stats    Stats
+	usage    *bool // whether accounting records the use of GPUs; nil: not asked yet
 
 	poll  sync.Mutex // guards cache
 	cache cache

@@ -57,6 +57,8 @@ const (
 	notPendingRun = 2086
 	useBackup     = 2131
 	dbConnection  = 7000
+	dbTooLarge    = 7006 // ESLURM_RESULT_TOO_LARGE
+	dbTooWide     = 7007 // ESLURM_DB_QUERY_TOO_WIDE
 	restAuthFail  = 9008
 	authFirst     = 6000 // ESLURM_AUTH_*
 	authLast      = 6099
