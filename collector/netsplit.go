@@ -64,7 +64,7 @@ func (n *netSplit) parts(who []*jobUse) []float64 {
 		m.readings = min(m.readings+1, smoothing)
 		m.rate += (u.sample.PCIeRate - m.rate) / m.readings
 		n.pcie[u.ref.ID] = m
-		byPCIe[i], byGPUs[i] = m.rate, float64(u.sample.GPUs)
+		byPCIe[i], byGPUs[i] = m.rate, u.cards()
 		moved, gpus = moved+byPCIe[i], gpus+byGPUs[i]
 		known = known && (u.sample.PCIeSpeed > 0 || m.rate > 0)
 	}

@@ -124,7 +124,24 @@ func (s *Sample) Validate() error {
 	if slices.ContainsFunc(s.UUIDs, func(u string) bool { return len(u) > maxName }) {
 		return errors.New("odd UUID")
 	}
+	if err := s.validateMarks(); err != nil {
+		return err
+	}
 	return s.validateRates()
+}
+
+func (s *Sample) validateMarks() error {
+	switch {
+	case s.Origin != OriginCollector && s.Origin != OriginPrometheus && s.Origin != OriginSacct:
+		return errors.New("unknown origin")
+	case !(s.Weight >= 0 && s.Weight <= 1):
+		return fmt.Errorf("weight %v is not in 0..1", s.Weight)
+	case len(s.Model) > maxName:
+		return errors.New("odd model")
+	case !(s.Throttled >= 0 && s.Throttled <= 1):
+		return fmt.Errorf("throttled %v is not in 0..1", s.Throttled)
+	}
+	return nil
 }
 
 func (s *Sample) validateRates() error {
@@ -140,6 +157,9 @@ func (s *Sample) validateRates() error {
 type Batch struct {
 	Version int      `json:"version"` // 1
 	Samples []Sample `json:"samples"`
+	// SentAt is the node's clock when the batch is sent: the daemon corrects
+	// the samples' times by how far that is off.
+	SentAt time.Time `json:"sent_at,omitzero"`
 }
 
 // BatchVersion is the version of Batch that this package speaks.

@@ -23,164 +23,145 @@ type Sampler struct {
 	// Odd counts what was left out since the sampler was made.
 	Odd Odd
 
-	seq    uint64
-	last   time.Time
-	owners map[string]slurm.JobID // by UUID, at the last reading
-	meters map[string]*meter
-	split  netSplit
+	seq     uint64
+	last    time.Time
+	jobs    map[string][]slurm.JobID // by UUID, at the last reading
+	meters  map[string]*meter
+	changes map[string]int64 // of the ports' links, by name
+	used    map[string]bool  // ports that counted at the last reading
+	split   netSplit
+	view    View
 }
 
-// jobUse is what a job's GPUs on this node did, added up.
-type jobUse struct {
-	ref      JobRef
-	sample   Sample
-	activity float64
-	measured int // GPUs whose activity is known
+// gpuLinks is what one GPU's links did, in the busier direction.
+type gpuLinks struct {
+	nvlink, pcie           float64
+	nvlinkKnown, pcieKnown bool
 }
 
 // Sample reads the node and returns what each job did since the last call; the
 // first call returns none. A GPU counts for a job that had it at both ends of
 // the interval, so a job's first part of an interval is left out.
+//
+// The interval is by now's monotonic clock where it has one, so that a step of
+// the node's clock does not change it.
 func (s *Sampler) Sample(now time.Time) ([]Sample, error) {
-	if s.Odd == nil {
-		s.Odd = Odd{}
-	}
-	if s.meters == nil {
-		s.meters = map[string]*meter{}
-	}
+	s.init()
 	gpus, err := s.GPUs.Read(now, s.Odd)
 	if err != nil {
 		return nil, fmt.Errorf("read GPUs of %s: %w", s.Node, err)
 	}
-	netRate, netSpeed, netOK, err := s.network()
+	net, err := s.readNetwork()
 	if err != nil {
 		return nil, fmt.Errorf("read network of %s: %w", s.Node, err)
 	}
-
-	uses, owners := s.use(gpus)
 	interval, first := now.Sub(s.last), s.last.IsZero()
-	s.last, s.owners = now, owners
+	if !first && stepped(interval, now.Round(0).Sub(s.last.Round(0))) {
+		s.Odd["the node's clock was set"]++ // no rate goes by it
+	}
+	uses := s.use(gpus)
+	s.view.Ports = net.ports
+	s.last = now
 	if first || interval <= 0 {
 		return nil, nil
 	}
-	if netOK {
-		s.split.share(uses, netRate)
+	if interval > maxInterval {
+		s.Odd["interval too long"]++ // the node slept, or the collector was stopped
+		return nil, nil
+	}
+	for _, u := range uses {
+		u.finish()
+	}
+	if net.known {
+		s.split.share(uses, net.rate)
 	}
 	out := make([]Sample, 0, len(uses))
 	for _, u := range uses {
-		if u.measured > 0 {
-			u.sample.Compute = u.activity / float64(u.measured)
-		} else {
-			u.sample.Source = SourceNone
-		}
+		x := u.sample
 		s.seq++
-		u.sample.Node, u.sample.Boot, u.sample.Seq = s.Node, s.Boot, s.seq
-		u.sample.At, u.sample.Interval = now, interval
-		u.sample.NetSpeed = netSpeed
-		out = append(out, u.sample)
+		x.Node, x.Boot, x.Seq = s.Node, s.Boot, s.seq
+		x.At, x.Interval = now.Round(0), interval
+		x.NetSpeed = net.speed
+		out = append(out, x)
 	}
 	return out, nil
 }
 
-// use groups the GPUs by job, in order of job ids, and tells whose each is.
-func (s *Sampler) use(gpus []GPU) ([]*jobUse, map[string]slurm.JobID) {
-	owners := map[string]slurm.JobID{}
+func (s *Sampler) init() {
+	if s.Odd == nil {
+		s.Odd = Odd{}
+	}
+	if s.meters == nil {
+		s.meters, s.changes = map[string]*meter{}, map[string]int64{}
+	}
+	s.Jobs.Next()
+}
+
+// step is how far wall clock and monotonic clock may differ over an interval:
+// what a time daemon slews in an hour is a tenth of that.
+const step = 2 * time.Second
+
+// stepped reports whether the wall clock was set during an interval.
+func stepped(monotonic, wall time.Duration) bool {
+	return (wall - monotonic).Abs() > step
+}
+
+// use groups the GPUs by job, in order of job ids.
+func (s *Sampler) use(gpus []GPU) []*jobUse {
+	found := s.owners(gpus)
+	now := make(map[string][]slurm.JobID, len(gpus))
 	byJob := map[slurm.JobID]*jobUse{}
+	s.view = View{GPUs: make([]GPUView, len(gpus))}
 	for i := range gpus {
 		g := &gpus[i]
-		nvlink := s.nvlinkRate(g) // in any case, so that the meters keep up
-		ref, ok := s.owner(g)
-		if !ok {
+		l := s.linkRates(g) // in any case, so that the meters keep up
+		s.view.GPUs[i] = viewGPU(g, found[i], l)
+		now[g.UUID] = jobsOf(found[i])
+		if before := s.jobs[g.UUID]; !slices.Equal(now[g.UUID], before) {
+			if len(before) > 1 || len(before) == 1 && len(now[g.UUID]) > 1 {
+				s.Odd["GPU shared by other jobs than before"]++
+			}
 			continue
 		}
-		owners[g.UUID] = ref.ID
-		if s.owners[g.UUID] != ref.ID {
-			continue
+		for _, p := range found[i].parts {
+			u := byJob[p.ref.ID]
+			if u == nil {
+				u = &jobUse{ref: p.ref, sample: Sample{JobID: p.ref.ID, Source: SourceGPM}}
+				byJob[p.ref.ID] = u
+			}
+			u.add(g, p, l)
 		}
-		u := byJob[ref.ID]
-		if u == nil {
-			u = &jobUse{ref: ref, sample: Sample{JobID: ref.ID, Source: SourceGPM}}
-			byJob[ref.ID] = u
-		}
-		u.add(g, nvlink)
 	}
+	s.view.Ways = countWays(s.view.GPUs)
+	s.jobs = now
 	out := slices.Collect(maps.Values(byJob))
 	slices.SortFunc(out, func(a, b *jobUse) int { return int(int64(a.ref.ID) - int64(b.ref.ID)) })
-	return out, owners
+	return out
 }
 
-// owner returns the one job that the GPU's processes belong to. A GPU that
-// several jobs share, or that is cut up by MIG, cannot be told apart by its
-// counters.
-func (s *Sampler) owner(g *GPU) (JobRef, bool) {
-	var ref JobRef
-	for _, p := range g.Processes {
-		r, ok := s.Jobs.Job(p.PID)
-		if !ok {
-			continue
-		}
-		if ref.ID != 0 && ref.ID != r.ID {
-			s.Odd["GPU shared by several jobs"]++
-			return JobRef{}, false
-		}
-		ref = r
+// linkRates are the GPU's rates in the busier direction, from counters where
+// there are any.
+func (s *Sampler) linkRates(g *GPU) (l gpuLinks) {
+	l.nvlink, l.nvlinkKnown = s.busier(g.UUID+"/nvlink/", "NVLink", g.NVLinkTx, g.NVLinkRx, g.NVLinkSpeed)
+	if g.PCIeTx == nil && g.PCIeRx == nil {
+		l.pcie, l.pcieKnown = g.PCIeRate, true
+		return l
 	}
-	if ref.ID != 0 && g.Card != "" {
-		s.Odd["GPU in MIG mode"]++
-		return JobRef{}, false
-	}
-	return ref, ref.ID != 0
+	l.pcie, l.pcieKnown = s.busier(g.UUID+"/pcie/", "PCIe", g.PCIeTx, g.PCIeRx, g.PCIeSpeed)
+	return l
 }
 
-func (u *jobUse) add(g *GPU, nvlink float64) {
-	u.sample.GPUs++
-	u.sample.UUIDs = append(u.sample.UUIDs, g.UUID)
-	u.sample.NVLinkRate += nvlink
-	u.sample.NVLinkSpeed += g.NVLinkSpeed
-	u.sample.PCIeRate += g.PCIeRate
-	u.sample.PCIeSpeed += g.PCIeSpeed
-	if g.Source == SourceNone {
-		return
-	}
-	u.measured++
-	u.activity += g.Activity
-	if g.Source.weakness() > u.sample.Source.weakness() {
-		u.sample.Source = g.Source
-	}
-}
-
-// nvlinkRate is the GPU's rate in the busier direction.
-func (s *Sampler) nvlinkRate(g *GPU) float64 {
-	var rate float64
-	for dir, r := range map[string]*reading{"tx": g.NVLinkTx, "rx": g.NVLinkRx} {
+// busier is the rate of the busier direction of those that are known.
+func (s *Sampler) busier(key, name string, tx, rx *reading, speed float64) (rate float64, known bool) {
+	for dir, r := range map[string]*reading{"tx": tx, "rx": rx} {
 		if r == nil {
 			continue
 		}
-		v, _ := s.meter(g.UUID+"/"+dir).rate(*r, g.NVLinkSpeed, "NVLink", s.Odd)
-		rate = max(rate, v)
+		if v, ok := s.meter(key+dir).rate(*r, speed, name, s.Odd); ok {
+			rate, known = max(rate, v), true
+		}
 	}
-	return rate
-}
-
-// network is the node's rate in the busier direction over all ports, and what
-// they carry. A port without a rate leaves the node without one.
-func (s *Sampler) network() (rate, speed float64, ok bool, err error) {
-	ports, err := s.Net.Read(s.Odd)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	var xmit, rcv float64
-	ok = len(ports) > 0
-	for _, p := range ports {
-		x, ok1 := s.meter(p.Name+"/xmit").rate(p.Xmit, p.Speed, "network", s.Odd)
-		r, ok2 := s.meter(p.Name+"/rcv").rate(p.Rcv, p.Speed, "network", s.Odd)
-		xmit, rcv, ok = xmit+x, rcv+r, ok && ok1 && ok2
-		speed += p.Speed
-	}
-	if !ok {
-		return 0, 0, false, nil // speed 0: this sample knows nothing of the network
-	}
-	return max(xmit, rcv), speed, true, nil
+	return rate, known
 }
 
 func (s *Sampler) meter(key string) *meter {

@@ -86,12 +86,28 @@ type node struct {
 	ports []Port
 	jobs  map[int]JobRef
 	err   error
+
+	listed []JobRef // the jobs with processes here, as Slurm's lists have them
+	asked  int      // how often they were asked for
 }
 
 func (n *node) Read(time.Time, Odd) ([]GPU, error) { return n.gpus, n.err }
 func (n *node) Close() error                       { return nil }
-func (n *node) Job(pid int) (JobRef, bool)         { r, ok := n.jobs[pid]; return r, ok }
-func (n *node) Jobs() []JobRef                     { return nil }
+func (n *node) Job(pid int) (JobRef, bool) {
+	if r, ok := n.jobs[pid]; ok {
+		return r, true
+	}
+	if pid >= hiddenPIDs {
+		return JobRef{Way: WayHidden}, false
+	}
+	return JobRef{Way: WayNone}, false
+}
+
+// hiddenPIDs and those above are of processes that cannot be seen.
+const hiddenPIDs = 70
+
+func (n *node) Next()          {}
+func (n *node) Jobs() []JobRef { n.asked++; return n.listed }
 
 type ports struct{ *node }
 
@@ -103,12 +119,13 @@ func (n *node) sampler() *Sampler {
 
 // gpu is one with a process of its own number as pid.
 func gpu(uuid string, pid int, activity float64) GPU {
-	return GPU{UUID: uuid, Processes: []Process{{PID: pid, Busy: -1}}, Activity: activity, Source: SourcePower}
+	return GPU{UUID: uuid, Minor: -1, Part: 1, Processes: []Process{{PID: pid, Busy: -1}}, ProcessesKnown: true,
+		Activity: activity, Source: SourcePower, Throttled: -1}
 }
 
 // port has moved that many bytes out, and half of them in.
 func port(xmit uint64, when time.Time) Port {
-	return Port{Name: "mlx5_0/1", Xmit: reading{xmit, when}, Rcv: reading{xmit / 2, when}, Speed: 1e9}
+	return Port{Name: "mlx5_0/1", Up: true, Used: true, Xmit: reading{xmit, when}, Rcv: reading{xmit / 2, when}, Speed: 1e9}
 }
 
 func sample(t *testing.T, s *Sampler, now time.Time) []Sample {
@@ -129,7 +146,7 @@ func TestSampleOfOneJob(t *testing.T) {
 	n := &node{jobs: map[int]JobRef{1: {ID: 17, Nodes: 2}, 2: {ID: 17, Nodes: 2}}}
 	s := n.sampler()
 	read := func(sec float64, nvlink, net uint64) []Sample {
-		n.gpus = []GPU{gpu("a", 1, 0.4), gpu("b", 2, 0.6), {UUID: "c"}}
+		n.gpus = []GPU{gpu("a", 1, 0.4), gpu("b", 2, 0.6), {UUID: "c", Part: 1, ProcessesKnown: true, Throttled: -1}}
 		for i := range n.gpus {
 			n.gpus[i].NVLinkTx = &reading{nvlink, at(sec)}
 			n.gpus[i].NVLinkRx = &reading{nvlink / 4, at(sec)}
@@ -194,12 +211,12 @@ func TestWhoseTrafficItIs(t *testing.T) {
 }
 
 func TestWhatASampleLeavesOut(t *testing.T) {
-	twoJobs := gpu("a", 1, 1)
-	twoJobs.Processes = []Process{{PID: 1, Busy: -1}, {PID: 2, Busy: -1}}
 	mig := gpu("a", 1, 1)
-	mig.Card = "GPU-card"
+	mig.Card = "a"
 	blind := gpu("a", 1, 0)
 	blind.Source = SourceNone
+	joined := gpu("a", 1, 1)
+	joined.Processes = []Process{{PID: 1, Busy: 0.5}, {PID: 2, Busy: 0.5}}
 	for name, tc := range map[string]struct {
 		before, after GPU
 		samples       int
@@ -207,13 +224,16 @@ func TestWhatASampleLeavesOut(t *testing.T) {
 	}{
 		"a job that came during the interval":    {gpu("a", 9, 0), gpu("a", 1, 1), 0, Odd{}},
 		"a GPU that changed hands":               {gpu("a", 2, 0), gpu("a", 1, 1), 0, Odd{}},
-		"a GPU that two jobs share":              {twoJobs, twoJobs, 0, Odd{"GPU shared by several jobs": 2}},
-		"a GPU cut up by MIG":                    {mig, mig, 0, Odd{"GPU in MIG mode": 2}},
+		"a second job that came to the GPU":      {gpu("a", 1, 0), joined, 0, Odd{"GPU shared by other jobs than before": 1}},
+		"a second job that left the GPU":         {joined, gpu("a", 1, 0), 0, Odd{"GPU shared by other jobs than before": 1}},
+		"a card in MIG mode, not its instances":  {mig, mig, 0, Odd{"GPU in MIG mode without instances": 2}},
 		"a process outside Slurm":                {gpu("a", 9, 1), gpu("a", 9, 1), 0, Odd{}},
+		"a process of another node's slurmd":     {gpu("a", 3, 1), gpu("a", 3, 1), 0, Odd{"process of another Slurm node of this machine": 2}},
 		"an unknown activity, but not the bytes": {blind, blind, 1, Odd{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &node{jobs: map[int]JobRef{1: {ID: 10, Nodes: 1}, 2: {ID: 11, Nodes: 1}}, gpus: []GPU{tc.before}}
+			n := &node{jobs: map[int]JobRef{1: {ID: 10, Nodes: 1}, 2: {ID: 11, Nodes: 1},
+				3: {ID: 12, Node: "gpu02", NodeSure: true}}, gpus: []GPU{tc.before}}
 			s := n.sampler()
 			sample(t, s, at(0))
 			n.gpus = []GPU{tc.after}

@@ -56,29 +56,73 @@ type GPUSource interface {
 
 // Port is one reading of one network port.
 type Port struct {
-	Name      string // device and port: "mlx5_0/1"
+	Name string // InfiniBand and RoCE: device and port, "mlx5_0/1"; else the interface, "eth0"
+	Kind PortKind
+	Up   bool // the rest is read of ports that are up only
+	// Used tells whether the port counts as a part of the network that jobs
+	// train over.
+	Used bool
+	// Twin is the RoCE port that this interface is the other face of: RDMA is
+	// counted there, TCP here. The busier of the two is what the port does.
+	Twin string
+	// Changes counts how often the link was lost or came, since boot; negative
+	// when not known.
+	Changes   int64
 	Xmit, Rcv reading
 	Speed     float64 // bytes per second in one direction; 0 unknown
 }
 
-// NetSource reads a node's network ports that are up.
+// PortKind is the kind of a network port.
+type PortKind string
+
+// The kinds of ports.
+const (
+	InfiniBand PortKind = "infiniband"
+	RoCE       PortKind = "roce"
+	Ethernet   PortKind = "ethernet"
+)
+
+// NetSource reads a node's network ports.
 type NetSource interface {
 	Read(odd Odd) ([]Port, error)
 }
 
+// Way says how a job was found.
+type Way string
+
+// The ways, the surest first, and why there is no job.
+const (
+	WayCgroup  Way = "cgroup"        // the process's control group names it
+	WayEnviron Way = "environ"       // SLURM_JOB_ID of the process
+	WayList    Way = "slurm's list"  // Slurm's list of the job's GPUs, of one of its processes
+	WayNone    Way = "none"          // a process that is seen, and of no job
+	WayHidden  Way = "hidden"        // a process that is not below procfs: gone, or of another PID namespace
+	WayClosed  Way = "not permitted" // a process of Slurm whose environment is needed and must not be read
+)
+
 // JobRef is the job that a process belongs to.
 type JobRef struct {
 	ID    slurm.JobID
-	Nodes int // nodes of the job; 0 when unknown
+	Way   Way
+	Nodes int    // nodes of the job; 0 when unknown
+	Node  string // Slurm's name of the node that it runs as part of; "" unknown
+	// NodeSure tells that the control group names Node, as where several slurmd
+	// share a machine; else the environment does.
+	NodeSure bool
 	// GPUs are the minor numbers of the GPUs that Slurm gave the job on this
-	// node (SLURM_JOB_GPUS); nil when not known.
-	GPUs []int
+	// node, UUIDs those that it names so; nil when not known.
+	GPUs  []int
+	UUIDs []string
 }
 
 // JobSource tells which job a process belongs to, if any.
 type JobSource interface {
-	Job(pid int) (JobRef, bool)
+	// Job returns a process's job. Without one, Way says why.
+	Job(pid int) (ref JobRef, ok bool)
 	// Jobs lists the jobs that have processes on this node, with their GPUs
 	// where known: for GPUs whose processes cannot be seen.
 	Jobs() []JobRef
+	// Next begins a new reading: what was kept of processes that the last one
+	// did not ask for is forgotten.
+	Next()
 }

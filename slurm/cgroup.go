@@ -27,6 +27,9 @@ func ParseCgroup(line string) (CgroupJob, bool) {
 	if i := strings.IndexByte(path, '/'); i >= 0 {
 		path = path[i+1:]
 	}
+	for strings.HasPrefix(path, "../") { // as seen from within a control group's name space
+		path = path[len("../"):]
+	}
 	parts := strings.Split(path, "/")
 	if parts[0] == "user.slice" {
 		return CgroupJob{}, false

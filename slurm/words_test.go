@@ -52,6 +52,7 @@ func TestParseCgroup(t *testing.T) {
 		"/system.slice/slurmstepd.scope/job_99/step_batch":                  {JobID: 99, Step: "batch"},
 		"0::/system.slice/slurmstepd.scope/s0123456789ABC/step_batch/user":  {SLUID: "s0123456789ABC", Step: "batch"},
 		"0::/system.slice/slurmstepd.scope/job_99/step_0/user/docker/job_5": {JobID: 99, Step: "0"},
+		"0::/../slurmstepd.scope/job_99/step_0":                             {JobID: 99, Step: "0"},
 	}
 	for in, want := range cases {
 		got, ok := ParseCgroup(in)
@@ -60,18 +61,19 @@ func TestParseCgroup(t *testing.T) {
 		}
 	}
 	for name, in := range map[string]string{
-		"the root":                      "0::/",
-		"nothing":                       "",
-		"slurmstepd's own":              "0::/system.slice/slurmstepd.scope/system",
-		"the scope alone":               "0::/system.slice/slurmstepd.scope",
-		"slurmd":                        "0::/system.slice/slurmd.service",
-		"a job's name elsewhere":        "0::/machine.slice/job_12/step_0",
-		"made by a user in their slice": "0::/user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_12/step_0",
-		"job 0":                         "4:memory:/slurm/uid_7/job_0",
-		"no number":                     "4:memory:/slurm/uid_7/job_x",
-		"a number too large":            "4:memory:/slurm/uid_7/job_4294967296",
-		"a SLUID too short":             "0::/system.slice/slurmstepd.scope/s0123456789AB/step_0",
-		"a SLUID in lower case":         "0::/system.slice/slurmstepd.scope/sabcdefghijklm/step_0",
+		"the root":                        "0::/",
+		"nothing":                         "",
+		"slurmstepd's own":                "0::/system.slice/slurmstepd.scope/system",
+		"the scope alone":                 "0::/system.slice/slurmstepd.scope",
+		"slurmd":                          "0::/system.slice/slurmd.service",
+		"a job's name elsewhere":          "0::/machine.slice/job_12/step_0",
+		"made by a user in their slice":   "0::/user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_12/step_0",
+		"the same, seen from a container": "0::/../../user.slice/user-7.slice/slurmstepd.scope/job_12/step_0",
+		"job 0":                           "4:memory:/slurm/uid_7/job_0",
+		"no number":                       "4:memory:/slurm/uid_7/job_x",
+		"a number too large":              "4:memory:/slurm/uid_7/job_4294967296",
+		"a SLUID too short":               "0::/system.slice/slurmstepd.scope/s0123456789AB/step_0",
+		"a SLUID in lower case":           "0::/system.slice/slurmstepd.scope/sabcdefghijklm/step_0",
 	} {
 		if got, ok := ParseCgroup(in); ok {
 			t.Errorf("%s: %q is taken for %+v", name, in, got)

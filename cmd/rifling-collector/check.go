@@ -100,7 +100,7 @@ func sayGPUs(c config, cards []collector.GPU, say func(bool, string, string, ...
 			nvlink = fmt.Sprintf("NVLink %.0f GB/s", card.NVLinkSpeed/1e9)
 		}
 		say(card.Source != collector.SourceNone, "gpu", "%d %s: activity by %s, %s, %s", card.Index, card.UUID, by, nvlink,
-			whose(card, collector.Proc{Root: c.Proc}))
+			whose(card, collector.NewProc(c.Proc)))
 	}
 }
 
@@ -125,7 +125,7 @@ func whose(card collector.GPU, jobs collector.JobSource) string {
 
 func checkNetwork(c config, say func(bool, string, string, ...any)) {
 	odd := collector.Odd{}
-	ports, err := collector.SysfsNet{Root: c.Sysfs, Now: time.Now}.Read(odd)
+	ports, err := (&collector.SysfsNet{Root: c.Sysfs, Now: time.Now}).Read(odd)
 	if err != nil {
 		say(false, "network", "%s", withHint(err))
 		return

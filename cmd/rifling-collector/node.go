@@ -62,8 +62,8 @@ func newSampler(c config, failed func(error)) (*collector.Sampler, *gpus) {
 		Node: c.Node,
 		Boot: rand.Text(),
 		GPUs: g,
-		Net:  collector.SysfsNet{Root: c.Sysfs, Now: time.Now},
-		Jobs: collector.Proc{Root: c.Proc},
+		Net:  &collector.SysfsNet{Root: c.Sysfs, Now: time.Now},
+		Jobs: collector.NewProc(c.Proc),
 		Odd:  collector.Odd{},
 	}, g
 }
