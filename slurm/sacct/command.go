@@ -172,3 +172,10 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // String returns what was kept.
 func (t *tail) String() string { return t.buf.String() }
+
+// RecordsUsage reports whether this site's accounting records what jobs use of
+// their GPUs, as sacctmgr tells it. If that cannot be found out, it does not.
+func RecordsUsage(ctx context.Context) bool {
+	out, err := exec.CommandContext(ctx, "sacctmgr", "--noheader", "--parsable2", "show", "tres", "format=type,name").Output()
+	return err == nil && strings.Contains(string(out), "gres|gpuutil")
+}
