@@ -10,39 +10,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"rifling/slurm"
 )
 
-// Pusher sends samples to the daemon. What cannot be sent waits in memory, the
-// oldest giving way when the queue is full. Add and the counts may be used
-// beside Run. Set the exported fields before use.
+// Pusher sends samples to the daemon, in the order in which they were added.
+// What cannot be sent waits in the spool. Add and the counts may be used beside
+// Run. Set the exported fields before use.
 type Pusher struct {
 	URL    string // the daemon's, without /v1/samples
 	Secret func() (string, error)
 	Client *http.Client
-	Queue  int // samples that may wait; 0 means DefaultQueue
+	// Spool is where samples wait; nil means in memory, Queue samples at most
+	// (0: DefaultQueue).
+	Spool *Spool
+	Queue int
+	// Spread is the time over which the collectors of a cluster, whose
+	// readings may be in step, spread their sending: each waits its own part.
+	Spread time.Duration
+	// Rand returns a random number in [0, 1); nil means the global source.
+	Rand func() float64
 
 	// Report is told of the first failure of a row of failures, and with nil
 	// that sending works again. May be nil.
 	Report func(error)
+	// Notice is told what the daemon found odd in samples that it took or left
+	// out, each thing once. May be nil.
+	Notice func(string)
 
-	mu      sync.Mutex
-	queue   []Sample
-	dropped int
 	wake    chan struct{}
 	once    sync.Once
+	size    int // samples in a batch; less after one was too large
+	noticed map[string]bool
 }
 
-// Defaults of Pusher.
+// How batches are cut and how long a failure is waited out.
 const (
-	DefaultQueue = 20_000 // an hour of 80 jobs on a node, 4 samples a minute
-	batchSize    = 1000
-	minBackoff   = 5 * time.Second
-	maxBackoff   = 2 * time.Minute
+	batchSize  = 1000
+	minBackoff = 5 * time.Second
+	maxBackoff = 2 * time.Minute
+	maxRetry   = 10 * time.Minute // of what the daemon asks for
 )
 
 // Errors of Send that say what to do with the batch.
@@ -51,22 +63,34 @@ var (
 	ErrBadBatch = errors.New("the daemon cannot read the samples")
 )
 
-func (p *Pusher) init() { p.once.Do(func() { p.wake = make(chan struct{}, 1) }) }
+// errTooLarge is a bad batch of which a part may be good.
+var errTooLarge = fmt.Errorf("%w: too large", ErrBadBatch)
+
+// retryLaterError is a failure after which the daemon said when to come again.
+type retryLaterError struct {
+	error
+	after time.Duration
+}
+
+func (e retryLaterError) Unwrap() error { return e.error }
+
+func (p *Pusher) init() {
+	p.once.Do(func() {
+		p.wake = make(chan struct{}, 1)
+		p.size, p.noticed = batchSize, map[string]bool{}
+		if p.Rand == nil {
+			p.Rand = rand.Float64
+		}
+		if p.Spool == nil {
+			p.Spool = NewSpool(SpoolOptions{Memory: p.Queue})
+		}
+	})
+}
 
 // Add queues samples and wakes Run.
 func (p *Pusher) Add(samples []Sample) {
 	p.init()
-	p.mu.Lock()
-	limit := p.Queue
-	if limit == 0 {
-		limit = DefaultQueue
-	}
-	p.queue = append(p.queue, samples...)
-	if over := len(p.queue) - limit; over > 0 {
-		p.queue = append([]Sample(nil), p.queue[over:]...)
-		p.dropped += over
-	}
-	p.mu.Unlock()
+	p.Spool.Add(samples)
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -76,49 +100,69 @@ func (p *Pusher) Add(samples []Sample) {
 // Waiting returns how many samples are queued, and how many were given up for
 // want of room or because the daemon could not read them.
 func (p *Pusher) Waiting() (queued, dropped int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.queue), p.dropped
+	p.init()
+	c := p.Spool.Counts()
+	return c.Waiting, c.Dropped + c.Refused
 }
 
-// Run sends what is added until ctx ends, and then tries once more, for at
-// most last. While sending fails it tries less and less often.
+// Run sends what an earlier collector left and what is added until ctx ends,
+// and then tries once more, for at most last. While sending fails it tries less
+// and less often, at random moments, so that the collectors of a cluster do not
+// all come back at once.
 func (p *Pusher) Run(ctx context.Context, last time.Duration) {
 	p.init()
-	for backoff := time.Duration(0); p.await(ctx, backoff); {
+	failures := 0
+	for wait := p.part(p.Spread); p.await(ctx, failures > 0, wait); {
 		err := p.Flush(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			if backoff == 0 {
+			if failures == 0 {
 				p.report(err)
 			}
-			backoff = min(maxBackoff, max(minBackoff, 2*backoff))
-		case backoff > 0:
-			backoff = 0
+			wait = p.backoff(failures, err)
+			failures++
+			continue
+		case failures > 0:
+			failures = 0
 			p.report(nil)
 		}
+		wait = p.part(p.Spread)
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), last)
 	defer cancel()
-	_ = p.Flush(end)
+	_ = p.Flush(end) // what is left waits in the spool
 }
 
-// await waits for new samples or, after a failure, for the backoff. It reports
-// whether ctx goes on.
-func (p *Pusher) await(ctx context.Context, backoff time.Duration) bool {
-	wake := p.wake
-	var retry <-chan time.Time
-	if backoff > 0 {
-		t := time.NewTimer(backoff)
-		defer t.Stop()
-		wake, retry = nil, t.C
+// part returns a random part of d.
+func (p *Pusher) part(d time.Duration) time.Duration { return time.Duration(p.Rand() * float64(d)) }
+
+// backoff returns how long to wait after one more failure. What the daemon asks
+// for is the least.
+func (p *Pusher) backoff(failures int, err error) time.Duration {
+	limit := min(maxBackoff, minBackoff<<min(failures, 10))
+	if later := (retryLaterError{}); errors.As(err, &later) {
+		return min(maxRetry, later.after) + p.part(max(limit, later.after))
 	}
+	return p.part(limit)
+}
+
+// await waits for new samples and then for its part of the spread or, after a
+// failure, for the backoff. It reports whether ctx goes on.
+func (p *Pusher) await(ctx context.Context, failed bool, wait time.Duration) bool {
+	if !failed && p.Spool.Counts().Waiting == 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.wake:
+		}
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-wake:
-	case <-retry:
+	case <-t.C:
 	}
 	return true
 }
@@ -130,38 +174,28 @@ func (p *Pusher) report(err error) {
 }
 
 // Flush sends batches until the queue is empty or one cannot be sent. A batch
-// that the daemon cannot read is given up; all else stays queued.
+// that is too large is sent in parts; one that the daemon cannot read is put
+// aside; all else stays queued.
 func (p *Pusher) Flush(ctx context.Context) error {
+	p.init()
 	for {
-		p.mu.Lock()
-		batch := append([]Sample(nil), p.queue[:min(len(p.queue), batchSize)]...)
-		p.mu.Unlock()
+		batch, at := p.Spool.Next(p.size)
 		if len(batch) == 0 {
 			return nil
 		}
 		err := p.Send(ctx, batch)
-		if err == nil || errors.Is(err, ErrBadBatch) {
-			p.forget(batch, err != nil)
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			p.Spool.Done(at)
+			p.size = min(batchSize, 2*p.size)
+		case errors.Is(err, errTooLarge) && len(batch) > 1:
+			p.size = len(batch) / 2
+		case errors.Is(err, ErrBadBatch):
+			p.Spool.Aside(batch, at)
+			return err
+		default:
 			return err
 		}
-	}
-}
-
-// forget takes a batch off the queue, from which Add may have dropped a part
-// of it meanwhile.
-func (p *Pusher) forget(batch []Sample, lost bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := batch[len(batch)-1]
-	n := 0
-	for n < len(p.queue) && p.queue[n].Boot == last.Boot && p.queue[n].Seq <= last.Seq {
-		n++
-	}
-	p.queue = p.queue[n:]
-	if lost {
-		p.dropped += n
 	}
 }
 
@@ -171,9 +205,10 @@ func (p *Pusher) Send(ctx context.Context, samples []Sample) error {
 	if err != nil {
 		return err
 	}
+	p.init()
 	var body bytes.Buffer
 	zip := gzip.NewWriter(&body)
-	if err := json.NewEncoder(zip).Encode(Batch{Version: BatchVersion, Samples: samples}); err != nil {
+	if err := json.NewEncoder(zip).Encode(Batch{Version: BatchVersion, Samples: samples, SentAt: time.Now()}); err != nil {
 		return fmt.Errorf("encode samples: %w", err)
 	}
 	if err := zip.Close(); err != nil {
@@ -191,24 +226,54 @@ func (p *Pusher) Send(ctx context.Context, samples []Sample) error {
 		return slurm.WithHint(fmt.Errorf("send samples: %w", err), "does riflingd run there, and is listen.address open to this node?")
 	}
 	defer resp.Body.Close()
-	return answer(resp)
+	if err := answer(resp); err != nil {
+		return err
+	}
+	p.heed(resp.Body)
+	return nil
+}
+
+// heed passes on what the daemon says of samples that it took.
+func (p *Pusher) heed(body io.Reader) {
+	var r reply
+	if json.NewDecoder(io.LimitReader(body, 64<<10)).Decode(&r) != nil || p.Notice == nil {
+		return // an older daemon may answer otherwise
+	}
+	say := func(key, what string) {
+		if !p.noticed[key] {
+			p.noticed[key] = true
+			p.Notice(what)
+		}
+	}
+	for why, n := range r.Reasons {
+		say(why, fmt.Sprintf("the daemon left out %d samples: %s", n, why))
+	}
+	if r.Skew != "" {
+		say("skew", "this node's clock is off by "+r.Skew+" against the daemon's; the daemon corrects the samples' times")
+	}
 }
 
 // answer turns the daemon's answer into what it means for the batch.
 func answer(resp *http.Response) error {
+	code := resp.StatusCode
+	if code/100 == 2 {
+		return nil
+	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
 	status := fmt.Sprintf("%s %s", resp.Status, bytes.TrimSpace(text))
-	switch code := resp.StatusCode; {
-	case code/100 == 2:
-		return nil
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return slurm.WithHint(fmt.Errorf("send samples: %w: %s", ErrRefused, status),
 			"the secret files of this node and of the daemon must hold the same line")
-	case code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge ||
-		code == http.StatusUnsupportedMediaType:
+	case http.StatusRequestEntityTooLarge:
+		return fmt.Errorf("send samples: %w: %s", errTooLarge, status)
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
 		return slurm.WithHint(fmt.Errorf("send samples: %w: %s", ErrBadBatch, status),
 			"daemon and collector should be of the same release")
-	default:
-		return fmt.Errorf("send samples: %s", status)
 	}
+	err := fmt.Errorf("send samples: %s", status)
+	if s, bad := strconv.Atoi(resp.Header.Get("Retry-After")); bad == nil && s > 0 {
+		return retryLaterError{err, time.Duration(s) * time.Second}
+	}
+	return err
 }

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,66 +20,42 @@ import (
 
 // ReceiverOptions says what a Receiver accepts. Zero fields take the defaults.
 type ReceiverOptions struct {
-	Secret  func() (string, error) // required
-	Now     func() time.Time       // required
-	Buffer  int                    // samples kept until Drain; 50,000
-	MaxBody int64                  // bytes of a body, as sent; unpacked 16 times that; 1 MiB
-	MaxAge  time.Duration          // older samples are of no use; 24 h
-	PerSec  float64                // requests a second of all collectors together, in bursts of 10 s; 200
-	Nodes   int                    // nodes that are kept apart; 10,000
+	Secret func() (string, error) // required
+	Now    func() time.Time       // required
+	// Keeper makes samples durable before they are acknowledged. Without one
+	// they wait in memory for Drain, Buffer at most.
+	Keeper Keeper
+	Buffer int // 50,000
+	// Failed is told when the keeper fails. May be nil.
+	Failed func(error)
+
+	MaxBody    int64         // bytes of a body, as sent; unpacked 16 times that; 1 MiB
+	MaxSamples int           // in a batch; 5,000
+	MaxAge     time.Duration // older samples are of no use; 7 days
+	PerSec     float64       // requests a second of all collectors together, in bursts of 10 s; 200
+	// Samples a second of one node, and how many at once: what a spool holds
+	// after a weekend comes in one go. 50; 20,000
+	NodePerSec float64
+	NodeBurst  int
+	Nodes      int           // nodes that are kept apart; 10,000
+	Window     time.Duration // how long the first batch of a group waits for others; 100 ms; negative: not at all
+	Decoders   int           // bodies that are unpacked at a time, up to 17 MiB each; 8
 }
 
 // unpack bounds a body unpacked, as a multiple of MaxBody.
 const unpack = 16
 
-// Receiver is the daemon's end: POST of a Batch. It checks the secret, bounds
-// what it reads, leaves out samples that are odd or came before, and keeps the
-// rest until Drain.
-type Receiver struct {
-	opts  ReceiverOptions
-	limit *rate.Limiter
-
-	mu    sync.Mutex
-	buf   []Sample
-	seen  map[string][]boot // by node, the present boot last
-	stats Stats
-}
-
-// boot is one run of a node's collector.
-type boot struct {
-	id   string
-	last uint64 // highest sequence number
-}
-
-// bootsKept per node lets a collector's last samples arrive after its
-// successor's first.
-const bootsKept = 4
-
-// Stats counts what a Receiver did since it was made.
-type Stats struct {
-	Requests     int
-	Accepted     int            // samples
-	Duplicates   int            // samples that came before
-	Overflow     int            // samples that gave way before Drain took them
-	Rejected     map[string]int // samples left out, by what was wrong with them
-	Refused      map[string]int // requests refused, by why
-	Nodes        int            // nodes that sent samples
-	LastAccepted time.Time
-}
-
-// NewReceiver returns a Receiver.
-func NewReceiver(opts ReceiverOptions) *Receiver {
-	setDefault(&opts.Buffer, 50_000)
-	setDefault(&opts.MaxBody, 1<<20)
-	setDefault(&opts.MaxAge, 24*time.Hour)
-	setDefault(&opts.PerSec, 200)
-	setDefault(&opts.Nodes, 10_000)
-	return &Receiver{
-		opts:  opts,
-		limit: rate.NewLimiter(rate.Limit(opts.PerSec), max(1, int(opts.PerSec*10))),
-		seen:  map[string][]boot{},
-		stats: Stats{Rejected: map[string]int{}, Refused: map[string]int{}},
-	}
+func (o *ReceiverOptions) setDefaults() {
+	setDefault(&o.Buffer, 50_000)
+	setDefault(&o.MaxBody, 1<<20)
+	setDefault(&o.MaxSamples, 5000)
+	setDefault(&o.MaxAge, 7*24*time.Hour)
+	setDefault(&o.PerSec, 200)
+	setDefault(&o.NodePerSec, 50)
+	setDefault(&o.NodeBurst, 20_000)
+	setDefault(&o.Nodes, 10_000)
+	setDefault(&o.Window, 100*time.Millisecond)
+	setDefault(&o.Decoders, 8)
 }
 
 func setDefault[T comparable](v *T, otherwise T) {
@@ -87,7 +65,61 @@ func setDefault[T comparable](v *T, otherwise T) {
 	}
 }
 
-// Drain returns the samples taken in since the last call, in order of arrival.
+// Receiver is the daemon's end: POST of a Batch. It checks the secret, bounds
+// what it reads, leaves out samples that are odd or came before, and answers
+// once the rest is kept.
+type Receiver struct {
+	opts    ReceiverOptions
+	limit   *rate.Limiter
+	decoder chan struct{} // a place for each body being unpacked
+
+	commit sync.Mutex // held while a group is being kept; guards known
+	known  map[string]*sender
+
+	mu      sync.Mutex // guards what follows
+	waiting []*pending // batches of the next group
+	queued  int        // samples in them and in the group being kept
+	full    chan struct{}
+	limits  map[string]*rate.Limiter // by node
+	buf     []Sample                 // without a keeper
+	stats   Stats
+}
+
+// Stats counts what a Receiver did since it was made.
+type Stats struct {
+	Requests   int
+	Accepted   int            // samples
+	Duplicates int            // samples that came before
+	Overflow   int            // samples that gave way before Drain took them
+	Rejected   map[string]int // samples left out, by what was wrong with them
+	Refused    map[string]int // requests refused, by why
+	Nodes      int            // nodes that sent samples
+	Groups     int            // transactions of the keeper
+	Skewed     int            // batches of nodes whose clock is off by more than a minute; their times are corrected
+	// Skew is by how much the clock of the last such batch's node was ahead of
+	// the daemon's, and SkewNode that node.
+	Skew         time.Duration
+	SkewNode     string
+	LastAccepted time.Time
+}
+
+// NewReceiver returns a Receiver. With a Keeper, Load must be called before it
+// serves.
+func NewReceiver(opts ReceiverOptions) *Receiver {
+	opts.setDefaults()
+	return &Receiver{
+		opts:    opts,
+		limit:   rate.NewLimiter(rate.Limit(opts.PerSec), max(1, int(opts.PerSec*10))),
+		decoder: make(chan struct{}, opts.Decoders),
+		known:   map[string]*sender{},
+		full:    make(chan struct{}, 1),
+		limits:  map[string]*rate.Limiter{},
+		stats:   Stats{Rejected: map[string]int{}, Refused: map[string]int{}},
+	}
+}
+
+// Drain returns the samples taken in since the last call, in order of arrival,
+// where there is no Keeper.
 func (r *Receiver) Drain() []Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,87 +133,124 @@ func (r *Receiver) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.Rejected, s.Refused = copyCounts(s.Rejected), copyCounts(s.Refused)
-	s.Nodes = len(r.seen)
+	s.Rejected, s.Refused = maps.Clone(s.Rejected), maps.Clone(s.Refused)
 	return s
-}
-
-func copyCounts(m map[string]int) map[string]int {
-	out := make(map[string]int, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // refusal is a request that is not taken, and the status that says so.
 type refusal struct {
 	status int
-	why    string
+	why    string        // few and fixed words: they become the names of counters
+	retry  time.Duration // when to come again; 0: not said
 }
 
 func (e *refusal) Error() string { return e.why }
 
-// ServeHTTP takes one batch and answers how many of its samples were new.
+// reply is the body of a success.
+type reply struct {
+	Accepted   int            `json:"accepted"`
+	Duplicates int            `json:"duplicates"`
+	Rejected   int            `json:"rejected"`
+	Reasons    map[string]int `json:"reasons,omitempty"` // of those rejected
+	Skew       string         `json:"skew,omitempty"`    // how far the node's clock is ahead, if more than a minute
+}
+
+// ServeHTTP takes one batch and answers how many of its samples were new, once
+// these are kept.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	batch, err := r.read(w, req)
+	a, err := r.serve(w, req)
+	r.mu.Lock()
+	r.stats.Requests++
+	r.mu.Unlock()
 	if err != nil {
 		var no *refusal
 		if !errors.As(err, &no) {
-			no = &refusal{http.StatusBadRequest, err.Error()}
+			no = &refusal{status: http.StatusBadRequest, why: err.Error()}
 		}
 		r.mu.Lock()
-		r.stats.Requests++
 		r.stats.Refused[no.why]++
 		r.mu.Unlock()
-		if no.status == http.StatusTooManyRequests {
-			w.Header().Set("Retry-After", "15")
+		if no.retry > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(no.retry.Seconds())))
 		}
 		http.Error(w, no.why, no.status)
 		return
 	}
-	accepted, duplicates, rejected := r.take(batch.Samples)
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"accepted":%d,"duplicates":%d,"rejected":%d}`+"\n", accepted, duplicates, rejected)
+	_ = json.NewEncoder(w).Encode(a) // the sender is gone: it will ask again
 }
 
-// read checks and decodes a request. The texts of refusals are few and fixed:
-// they become the names of counters.
-func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (*Batch, error) {
+func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) (*reply, error) {
+	if err := r.admit(req); err != nil {
+		return nil, err
+	}
+	select {
+	case r.decoder <- struct{}{}:
+	case <-req.Context().Done():
+		return nil, &refusal{http.StatusServiceUnavailable, "busy", busyRetry}
+	}
+	batch, err := r.read(w, req)
+	<-r.decoder
+	if err != nil {
+		return nil, err
+	}
+	return r.take(batch)
+}
+
+// busyRetry is when a collector should come again that was sent away.
+const busyRetry = 15 * time.Second
+
+// admit checks what can be told without the body.
+func (r *Receiver) admit(req *http.Request) error {
 	secret, err := r.opts.Secret()
 	if err != nil {
-		return nil, &refusal{http.StatusServiceUnavailable, "the daemon has no secret"}
+		return &refusal{http.StatusServiceUnavailable, "the daemon has no secret", busyRetry}
 	}
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok || !sameSecret(strings.TrimSpace(given), secret) {
-		return nil, &refusal{http.StatusUnauthorized, "wrong secret"}
+		return &refusal{http.StatusUnauthorized, "wrong secret", 0}
 	}
 	if req.Method != http.MethodPost {
-		return nil, &refusal{http.StatusMethodNotAllowed, "not a POST"}
+		return &refusal{http.StatusMethodNotAllowed, "not a POST", 0}
 	}
 	if !r.limit.AllowN(r.opts.Now(), 1) {
-		return nil, &refusal{http.StatusTooManyRequests, "too many requests"}
+		return &refusal{http.StatusTooManyRequests, "too many requests", busyRetry}
 	}
+	return nil
+}
+
+// read unpacks and decodes a request.
+func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (*Batch, error) {
 	body := io.Reader(http.MaxBytesReader(w, req.Body, r.opts.MaxBody))
 	switch req.Header.Get("Content-Encoding") {
 	case "gzip":
-		if body, err = gzip.NewReader(body); err != nil {
+		zip, err := gzip.NewReader(body)
+		if err != nil {
 			return nil, tooLarge(err, "not gzip")
 		}
+		body = zip
 	case "", "identity":
 	default:
-		return nil, &refusal{http.StatusUnsupportedMediaType, "unknown encoding"}
+		return nil, &refusal{http.StatusUnsupportedMediaType, "unknown encoding", 0}
 	}
 	limited := &io.LimitedReader{R: body, N: unpack*r.opts.MaxBody + 1}
 	var batch Batch
-	if err := json.NewDecoder(limited).Decode(&batch); err != nil {
+	dec := json.NewDecoder(limited)
+	if err := dec.Decode(&batch); err != nil {
 		if limited.N <= 0 {
-			return nil, &refusal{http.StatusRequestEntityTooLarge, "too large"}
+			return nil, &refusal{http.StatusRequestEntityTooLarge, "too large", 0}
 		}
-		return nil, tooLarge(err, "not a batch of samples")
+		return nil, tooLarge(err, cutShort(err, "not a batch of samples"))
+	}
+	// What follows must be nothing: the end of the stream holds gzip's checksum.
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, tooLarge(err, cutShort(err, "something follows the batch"))
 	}
 	if batch.Version != BatchVersion {
-		return nil, &refusal{http.StatusBadRequest, "unknown version of batch"}
+		return nil, &refusal{http.StatusBadRequest, "unknown version of batch", 0}
+	}
+	if len(batch.Samples) > r.opts.MaxSamples {
+		return nil, &refusal{http.StatusRequestEntityTooLarge, "too many samples in a batch", 0}
 	}
 	return &batch, nil
 }
@@ -189,79 +258,115 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (*Batch, error
 // tooLarge tells a body beyond its bound from one that is odd.
 func tooLarge(err error, otherwise string) error {
 	if e := (*http.MaxBytesError)(nil); errors.As(err, &e) {
-		return &refusal{http.StatusRequestEntityTooLarge, "too large"}
+		return &refusal{http.StatusRequestEntityTooLarge, "too large", 0}
 	}
-	return &refusal{http.StatusBadRequest, otherwise}
+	return &refusal{http.StatusBadRequest, otherwise, 0}
 }
 
-// take keeps the samples that are new and sound.
-func (r *Receiver) take(samples []Sample) (accepted, duplicates, rejected int) {
+func cutShort(err error, otherwise string) string {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "cut short"
+	}
+	if errors.Is(err, gzip.ErrChecksum) {
+		return "damaged on the way"
+	}
+	return otherwise
+}
+
+// skewShown is how far a node's clock may be off before it is shown. Times are
+// corrected whatever the difference, but for what the way of a batch takes.
+const (
+	skewShown = time.Minute
+	skewNoise = 2 * time.Second
+)
+
+// correct sets the samples' times to the daemon's clock: SentAt is the node's
+// clock at the moment that is now here.
+func (r *Receiver) correct(b *Batch, now time.Time) (skew time.Duration) {
+	if b.SentAt.IsZero() {
+		return 0
+	}
+	skew = b.SentAt.Sub(now)
+	if skew.Abs() <= skewNoise {
+		return 0
+	}
+	for i := range b.Samples {
+		if !b.Samples[i].At.IsZero() {
+			b.Samples[i].At = b.Samples[i].At.Add(-skew)
+		}
+	}
+	return skew
+}
+
+// take sorts the samples, has the sound ones kept, and tells what came of them.
+func (r *Receiver) take(b *Batch) (*reply, error) {
 	now := r.opts.Now()
+	a := &reply{Reasons: map[string]int{}}
+	if skew := r.correct(b, now); skew.Abs() > skewShown && len(b.Samples) > 0 {
+		a.Skew = fmt.Sprint(skew.Round(time.Second))
+		r.mu.Lock()
+		r.stats.Skewed++
+		r.stats.Skew, r.stats.SkewNode = skew, printable(b.Samples[0].Node)
+		r.mu.Unlock()
+	}
+	p := &pending{answer: a, done: make(chan struct{})}
+	counts := map[string]int{}
+	for i := range b.Samples {
+		s := &b.Samples[i]
+		if why := r.unsound(s, now); why != "" {
+			a.Reasons[why]++
+			continue
+		}
+		counts[s.Node]++
+		p.samples = append(p.samples, *s)
+	}
+	if err := r.allow(counts, now); err != nil {
+		return nil, err
+	}
+	if err := r.submit(p); err != nil {
+		return nil, err
+	}
+	for _, n := range a.Reasons {
+		a.Rejected += n
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stats.Requests++
-	for i := range samples {
-		s := &samples[i]
-		if why := r.unsound(s, now); why != "" {
-			r.stats.Rejected[why]++
-			rejected++
-			continue
-		}
-		if !r.isNew(s) {
-			duplicates++
-			continue
-		}
-		r.buf = append(r.buf, *s)
-		accepted++
+	for why, n := range a.Reasons {
+		r.stats.Rejected[why] += n
 	}
-	if over := len(r.buf) - r.opts.Buffer; over > 0 {
-		r.buf = append([]Sample(nil), r.buf[over:]...)
-		r.stats.Overflow += over
-	}
-	r.stats.Accepted += accepted
-	r.stats.Duplicates += duplicates
-	if accepted > 0 {
+	r.stats.Accepted += a.Accepted
+	r.stats.Duplicates += a.Duplicates
+	if a.Accepted > 0 {
 		r.stats.LastAccepted = now
 	}
-	return accepted, duplicates, rejected
+	return a, nil
 }
 
-// future is how far a node's clock may be ahead.
-const future = 10 * time.Minute
-
-// unsound names what is wrong with a sample, in few words that do not vary.
-func (r *Receiver) unsound(s *Sample, now time.Time) string {
-	switch {
-	case s.Validate() != nil:
-		return "malformed"
-	case s.At.Before(now.Add(-r.opts.MaxAge)):
-		return "too old"
-	case s.At.After(now.Add(future)):
-		return "from the future"
-	case r.seen[s.Node] == nil && len(r.seen) >= r.opts.Nodes:
-		return "too many nodes"
+// printable bounds what a log shows of a name from outside.
+func printable(s string) string {
+	if len(s) > 64 {
+		s = s[:64]
 	}
-	return ""
+	return strconv.QuoteToASCII(s)
 }
 
-// isNew remembers the sample's number. A collector sends in order, so one at
-// or below the highest seen came before.
-func (r *Receiver) isNew(s *Sample) bool {
-	boots := r.seen[s.Node]
-	for i := range boots {
-		if boots[i].id != s.Boot {
-			continue
-		}
-		if s.Seq <= boots[i].last {
-			return false
-		}
-		boots[i].last = s.Seq
-		return true
+// allow bounds what one node may send. The batch is not lost: it may come again
+// later.
+func (r *Receiver) allow(counts map[string]int, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.limits) > r.opts.Nodes {
+		clear(r.limits) // names that are made up; each begins anew
 	}
-	boots = append(boots, boot{s.Boot, s.Seq})
-	if len(boots) > bootsKept {
-		boots = boots[1:]
+	for node, n := range counts {
+		l := r.limits[node]
+		if l == nil {
+			l = rate.NewLimiter(rate.Limit(r.opts.NodePerSec), r.opts.NodeBurst)
+			r.limits[node] = l
+		}
+		if !l.AllowN(now, min(n, r.opts.NodeBurst)) {
+			return &refusal{http.StatusTooManyRequests, "too many samples of a node", time.Minute}
+		}
 	}
-	r.seen[s.Node] = boots
-	return true
+	return nil
 }

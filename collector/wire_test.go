@@ -5,19 +5,15 @@ package collector
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +54,8 @@ func zipped(b []byte) []byte {
 	return buf.Bytes()
 }
 
+func cut(b []byte, n int) []byte { return b[:len(b)-n] }
+
 func post(r *Receiver, content []byte, header map[string]string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodPost, "/v1/samples", bytes.NewReader(content))
 	req.Header.Set("Authorization", "Bearer "+secret)
@@ -81,6 +79,11 @@ func TestReceiverRefuses(t *testing.T) {
 		"the secret's beginning":     {body(t, sound(1)), map[string]string{"Authorization": "Bearer correct"}, 401},
 		"another scheme":             {body(t, sound(1)), map[string]string{"Authorization": "Basic " + secret}, 401},
 		"a body that is too large":   {bytes.Repeat([]byte(" "), 3000), nil, 413},
+		"more samples than one may":  {body(t, sound(1), sound(2), sound(3), sound(4)), nil, 413},
+		"gzip that is cut short":     {zipped(body(t, sound(1)))[:60], gz, 400},
+		"gzip without its end":       {cut(zipped(body(t, sound(1))), 4), gz, 400},
+		"gzip with a wrong sum":      {append(cut(zipped(body(t, sound(1))), 8), 1, 2, 3, 4, 0, 0, 0, 0), gz, 400},
+		"two batches in one":         {append(body(t, sound(1)), body(t, sound(2))...), nil, 400},
 		"one that is when unpacked":  {zipped(bytes.Repeat([]byte(" "), 100_000)), gz, 413},
 		"no gzip though it says so":  {body(t, sound(1)), gz, 400},
 		"an encoding that is not":    {body(t, sound(1)), map[string]string{"Content-Encoding": "br"}, 415},
@@ -89,7 +92,7 @@ func TestReceiverRefuses(t *testing.T) {
 		"a number beyond its bounds": {[]byte(`{"version":1,"samples":[{"job_id":-1}]}`), nil, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := receiver(func(o *ReceiverOptions) { o.MaxBody = 2000 })
+			r := receiver(func(o *ReceiverOptions) { o.MaxBody, o.MaxSamples = 2000, 3 })
 			w := post(r, tc.body, tc.header)
 			if w.Code != tc.status {
 				t.Errorf("status %d, want %d: %s", w.Code, tc.status, w.Body)
@@ -105,29 +108,44 @@ func TestReceiverRefuses(t *testing.T) {
 }
 
 func TestReceiverLeavesOutOddSamplesAndKeepsTheRest(t *testing.T) {
-	for name, spoil := range map[string]func(*Sample){
-		"no node":               func(s *Sample) { s.Node = "" },
-		"no boot":               func(s *Sample) { s.Boot = "" },
-		"no job":                func(s *Sample) { s.JobID = 0 },
-		"no GPU":                func(s *Sample) { s.GPUs = 0 },
-		"activity beyond 1":     func(s *Sample) { s.Compute = 1.5 },
-		"a negative rate":       func(s *Sample) { s.NetRate = -1 },
-		"a huge interval":       func(s *Sample) { s.Interval = 48 * time.Hour },
-		"an unknown source":     func(s *Sample) { s.Source = "guess" },
-		"yesterday's":           func(s *Sample) { s.At = start.Add(-25 * time.Hour) },
-		"a clock far ahead":     func(s *Sample) { s.At = start.Add(time.Hour) },
-		"a name without an end": func(s *Sample) { s.Node = strings.Repeat("x", 300) },
+	for name, tc := range map[string]struct {
+		spoil func(*Sample)
+		why   string
+	}{
+		"no node":                 {func(s *Sample) { s.Node = "" }, "bad name"},
+		"a name without an end":   {func(s *Sample) { s.Node = strings.Repeat("x", 300) }, "bad name"},
+		"a name with a line feed": {func(s *Sample) { s.Node = "a\nb" }, "bad name"},
+		"no boot":                 {func(s *Sample) { s.Boot = "" }, "bad number"},
+		"a boot without an end":   {func(s *Sample) { s.Boot = strings.Repeat("x", 300) }, "bad number"},
+		"a number that blocks":    {func(s *Sample) { s.Seq = 1 << 60 }, "bad number"},
+		"no job":                  {func(s *Sample) { s.JobID = 0 }, "bad job"},
+		"no GPU":                  {func(s *Sample) { s.GPUs = 0 }, "bad GPUs"},
+		"activity beyond 1":       {func(s *Sample) { s.Compute = 1.5 }, "bad activity"},
+		"a negative rate":         {func(s *Sample) { s.NetRate = -1 }, "bad rate"},
+		"a huge rate":             {func(s *Sample) { s.NVLinkRate = 1e18 }, "rate beyond its link"},
+		"a huge speed":            {func(s *Sample) { s.NetSpeed, s.NetRate = 1e300, 1 }, "rate beyond its link"},
+		"three times its link":    {func(s *Sample) { s.NetRate = 3 * s.NetSpeed }, "rate beyond its link"},
+		"a huge interval":         {func(s *Sample) { s.Interval = 48 * time.Hour }, "bad time"},
+		"an unknown source":       {func(s *Sample) { s.Source = "guess" }, "bad source"},
+		"an unknown origin":       {func(s *Sample) { s.Origin = "guess" }, "malformed"},
+		"a huge model":            {func(s *Sample) { s.Model = strings.Repeat("x", 300) }, "malformed"},
+		"last week's":             {func(s *Sample) { s.At = start.Add(-7*24*time.Hour - time.Minute) }, "too old"},
+		"tomorrow's":              {func(s *Sample) { s.At = start.Add(time.Hour) }, "from the future"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := receiver(nil)
 			bad := sound(1)
-			spoil(&bad)
+			tc.spoil(&bad)
 			w := post(r, body(t, bad, sound(2)), nil)
-			if want := `{"accepted":1,"duplicates":0,"rejected":1}` + "\n"; w.Code != 200 || w.Body.String() != want {
+			want := `{"accepted":1,"duplicates":0,"rejected":1,"reasons":{"` + tc.why + `":1}}` + "\n"
+			if w.Code != 200 || w.Body.String() != want {
 				t.Errorf("answer %d %q, want %q", w.Code, w.Body, want)
 			}
 			if got := r.Drain(); len(got) != 1 || got[0].Seq != 2 {
 				t.Errorf("kept %+v", got)
+			}
+			if s := r.Stats(); s.Rejected[tc.why] != 1 || s.Accepted != 1 {
+				t.Errorf("counts %+v", s)
 			}
 		})
 	}
@@ -137,6 +155,45 @@ func TestReceiverLeavesOutOddSamplesAndKeepsTheRest(t *testing.T) {
 		if s.Validate() == nil {
 			t.Errorf("rate %v passes", v)
 		}
+	}
+}
+
+// A clock that is off moves the times of a batch with it: what counts is how
+// long before the sending a sample was taken.
+func TestReceiverCorrectsClocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		skew  time.Duration
+		shown string
+	}{
+		"right":                {0, ""},
+		"half a second ahead":  {500 * time.Millisecond, ""},
+		"half a minute behind": {-30 * time.Second, ""},
+		"an hour ahead":        {time.Hour, "1h0m0s"},
+		"an hour behind":       {-time.Hour, "-1h0m0s"},
+		"of 1970":              {-20000 * 24 * time.Hour, "-480000h0m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := receiver(nil)
+			s := sound(1)
+			s.At = start.Add(tc.skew - 15*time.Second)
+			b, err := json.Marshal(Batch{Version: BatchVersion, Samples: []Sample{s}, SentAt: start.Add(tc.skew)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got reply
+			if err := json.Unmarshal(post(r, b, nil).Body.Bytes(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Accepted != 1 || got.Skew != tc.shown {
+				t.Errorf("answer %+v, want one sample and skew %q", got, tc.shown)
+			}
+			if kept := r.Drain(); len(kept) != 1 || kept[0].At.Sub(start.Add(-15*time.Second)).Abs() > skewNoise {
+				t.Errorf("kept %+v, want it 15 s before %v", kept, start)
+			}
+			if st := r.Stats(); (st.Skewed == 1) != (tc.shown != "") {
+				t.Errorf("counts %+v", st)
+			}
+		})
 	}
 }
 
@@ -196,105 +253,6 @@ func FuzzReceiver(f *testing.F) {
 			}
 		}
 	})
-}
-
-// transport hands requests to a receiver, or fails.
-type transport struct {
-	r    *Receiver
-	down atomic.Bool
-}
-
-func (tr *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if tr.down.Load() {
-		return nil, errors.New("connection refused")
-	}
-	w := httptest.NewRecorder()
-	content, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	in := httptest.NewRequest(req.Method, "/v1/samples", bytes.NewReader(content))
-	in.Header = req.Header
-	tr.r.ServeHTTP(w, in)
-	return w.Result(), nil
-}
-
-// The daemon goes away and comes back; no sample is lost or counted twice, and
-// the trouble is reported once.
-func TestPusherOutlastsTheDaemon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{r: receiver(nil)}
-		var reports []error
-		p := &Pusher{URL: "http://daemon", Secret: constant(secret), Client: &http.Client{Transport: tr},
-			Report: func(err error) { reports = append(reports, err) }}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); p.Run(ctx, time.Second) }()
-
-		p.Add([]Sample{sound(1)})
-		synctest.Wait()
-		tr.down.Store(true)
-		for seq := uint64(2); seq <= 20; seq++ {
-			p.Add([]Sample{sound(seq)})
-			time.Sleep(15 * time.Second)
-		}
-		tr.down.Store(false)
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		p.Add([]Sample{sound(21)})
-		cancel()
-		<-done
-
-		var got []uint64
-		for _, s := range tr.r.Drain() {
-			got = append(got, s.Seq)
-		}
-		var want []uint64
-		for seq := uint64(1); seq <= 21; seq++ {
-			want = append(want, seq)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
-		if len(reports) != 2 || reports[0] == nil || reports[1] != nil {
-			t.Errorf("reports %v, want one failure and one recovery", reports)
-		}
-	})
-}
-
-func TestPusherDropsTheOldestWhenFull(t *testing.T) {
-	tr := &transport{r: receiver(nil)}
-	p := &Pusher{URL: "http://daemon", Secret: constant(secret), Client: &http.Client{Transport: tr}, Queue: 2}
-	p.Add([]Sample{sound(1), sound(2)})
-	p.Add([]Sample{sound(3)})
-	if queued, dropped := p.Waiting(); queued != 2 || dropped != 1 {
-		t.Errorf("%d queued, %d dropped", queued, dropped)
-	}
-	if err := p.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := tr.r.Drain(); len(got) != 2 || got[0].Seq != 2 {
-		t.Errorf("sent %+v", got)
-	}
-}
-
-func TestPusherTellsWhatIsWrong(t *testing.T) {
-	tr := &transport{r: receiver(nil)}
-	p := &Pusher{URL: "http://daemon", Secret: constant("other"), Client: &http.Client{Transport: tr}}
-	p.Add([]Sample{sound(1)})
-	if err := p.Flush(t.Context()); !errors.Is(err, ErrRefused) {
-		t.Errorf("error %v, want %v", err, ErrRefused)
-	}
-	if queued, _ := p.Waiting(); queued != 1 {
-		t.Error("the sample was given up though the secret may yet be put right")
-	}
-	p.Secret, tr.r = constant(secret), receiver(func(o *ReceiverOptions) { o.MaxBody = 10 })
-	if err := p.Flush(t.Context()); !errors.Is(err, ErrBadBatch) {
-		t.Errorf("error %v, want %v", err, ErrBadBatch)
-	}
-	if queued, dropped := p.Waiting(); queued != 0 || dropped != 1 {
-		t.Errorf("%d queued, %d dropped: a batch that cannot be read must not block the rest", queued, dropped)
-	}
 }
 
 func TestSecretFile(t *testing.T) {
