@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +23,10 @@ func newCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "tell what this node has to read and whether riflingd takes it",
-		Args:  cobra.NoArgs,
+		Long: `check prints one line per finding: "ok"; "none" for what this node does not have
+and can do without; "FAIL" for what must be mended, with what to do. It sends
+riflingd an empty batch. Exit status: 0, or 1 when a line says FAIL.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := load(cmd)
 			if err != nil {
@@ -34,111 +40,169 @@ func newCheck() *cobra.Command {
 // errCheck is the answer of a check that found something wanting.
 var errCheck = errors.New("not all is well")
 
-// check prints one line per finding. A node without network counters is well;
-// one without GPUs, or that riflingd does not listen to, is not.
+// findings writes one line per finding.
+type findings struct {
+	w   io.Writer
+	bad bool
+}
+
+func (f *findings) say(mark, what, format string, args ...any) {
+	fmt.Fprintf(f.w, "%-4s  %-8s %s\n", mark, what, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) ok(what, format string, args ...any)   { f.say("ok", what, format, args...) }
+func (f *findings) none(what, format string, args ...any) { f.say("none", what, format, args...) }
+func (f *findings) fail(what, format string, args ...any) {
+	f.bad = true
+	f.say("FAIL", what, format, args...)
+}
+
+// checkInterval is what a check samples over: GPM needs 100 ms, and counters of
+// NVLink are renewed about once a second.
+const checkInterval = 1200 * time.Millisecond
+
+// check tells what there is on this node. It is read the way run reads it.
 func check(ctx context.Context, c config, w io.Writer) error {
-	bad := false
-	say := func(ok bool, what, format string, args ...any) {
-		mark := "ok  "
-		if !ok {
-			mark, bad = "FAIL", true
-		}
-		fmt.Fprintf(w, "%s  %-8s %s\n", mark, what, fmt.Sprintf(format, args...))
-	}
-	checkGPUs(c, say)
-	checkNetwork(c, say)
-	if pusher, err := newPusher(c, nil); err != nil {
-		say(false, "riflingd", "%s", withHint(err))
-	} else if err := pusher.Send(ctx, nil); err != nil {
-		say(false, "riflingd", "%s", withHint(err))
+	f := &findings{w: w}
+	checkRights(c, f)
+	sampler, gpus := newSampler(c, func(error) {})
+	defer gpus.Close()
+	opened := gpus.open()
+	if opened != nil {
+		f.fail("nvml", "%s", withHint(opened))
 	} else {
-		say(true, "riflingd", "%s takes samples of this node as %s", c.URL, c.Node)
+		checkSources(gpus.nvml.Sources(), f)
 	}
-	if bad {
+	if _, err := twoReadings(ctx, sampler, checkInterval); err != nil {
+		f.fail("node", "%s", withHint(err))
+	}
+	view := sampler.View()
+	if opened == nil {
+		checkGPUs(c, view, f)
+	}
+	checkNetwork(c, view, f)
+	for _, what := range slices.Sorted(maps.Keys(sampler.Odd)) {
+		f.none("left out", "%s (%d)", what, sampler.Odd[what])
+	}
+	checkDaemon(ctx, c, f)
+	if f.bad {
 		return errCheck
 	}
 	return nil
 }
 
-func checkGPUs(c config, say func(bool, string, string, ...any)) {
-	g := &gpus{library: c.Library}
-	if err := g.open(); err != nil {
-		say(false, "nvml", "%s", withHint(err))
-		return
-	}
-	defer g.Close()
-	say(true, "nvml", "driver %s", g.nvml.Driver())
-	if missing := g.nvml.Missing(); len(missing) > 0 {
-		say(true, "nvml", "older than some readings, which are left out: %s", strings.Join(missing, ", "))
-	}
-	odd := collector.Odd{}
-	_, err := g.nvml.Read(time.Now(), odd)
-	if err == nil {
-		time.Sleep(200 * time.Millisecond) // GPM works on two readings
-		var cards []collector.GPU
-		if cards, err = g.nvml.Read(time.Now(), odd); err == nil {
-			sayGPUs(c, cards, say)
-		}
-	}
-	if err != nil {
-		say(false, "gpu", "%s", withHint(err))
-	}
-	for what, n := range odd {
-		say(true, "gpu", "left out: %s (%d)", what, n)
+// checkRights tells what can be seen of the processes of other users.
+func checkRights(c config, f *findings) {
+	r := readRights(c.Proc)
+	who := fmt.Sprintf("user %d", os.Geteuid())
+	switch {
+	case !r.known:
+		f.none("rights", "%s has no self/status: what can be seen of processes is not known", c.Proc)
+	case r.hidepid && !r.ptrace:
+		f.fail("rights", "%s: procfs hides other users' processes (hidepid): no job can be found (give it CAP_SYS_PTRACE, as the unit does, or mount procfs with gid= of its group)", who)
+	case !r.environ():
+		f.none("rights", "%s cannot read other users' environments, which takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: "+
+			"jobs are found by control groups that name them only (not by Slurm 26.05's SLUIDs), "+
+			"how many nodes a job has is not known, nor Slurm's lists of GPUs", who)
+	default:
+		f.ok("rights", "%s can read other users' environments", who)
 	}
 }
 
-func sayGPUs(c config, cards []collector.GPU, say func(bool, string, string, ...any)) {
-	say(len(cards) > 0, "gpu", "%d GPUs", len(cards))
-	for _, card := range cards {
-		by := string(card.Source)
-		if by == "" {
-			by = "nothing"
+// checkSources tells what each card has. A card needs one source of activity;
+// the rest it can do without.
+func checkSources(sources []collector.SourceStatus, f *findings) {
+	activity := map[string]bool{}
+	var cards []collector.SourceStatus
+	for _, s := range sources {
+		what := "nvml"
+		if s.Index >= 0 {
+			what = fmt.Sprintf("gpu %d", s.Index)
 		}
-		nvlink := "no NVLink"
-		if card.NVLinkTx != nil {
-			nvlink = fmt.Sprintf("NVLink %.0f GB/s", card.NVLinkSpeed/1e9)
+		switch {
+		case s.Index < 0 && !s.OK:
+			f.fail(what, "%s: %s", s.Name, s.Detail)
+			continue
+		case s.OK:
+			f.ok(what, "%s: %s", s.Name, s.Detail)
+		default:
+			f.none(what, "%s: %s", s.Name, s.Detail)
 		}
-		say(card.Source != collector.SourceNone, "gpu", "%d %s: activity by %s, %s, %s", card.Index, card.UUID, by, nvlink,
-			whose(card, collector.NewProc(c.Proc)))
+		if s.Index < 0 {
+			continue
+		}
+		if _, met := activity[s.Card]; !met {
+			cards = append(cards, s)
+		}
+		isActivity := s.Name == "gpm" || s.Name == "power" || s.Name == "utilization"
+		activity[s.Card] = activity[s.Card] || isActivity && s.OK
+	}
+	for _, s := range cards {
+		if !activity[s.Card] {
+			f.fail(fmt.Sprintf("gpu %d", s.Index), "nothing tells how much it computes")
+		}
 	}
 }
 
-// whose tells which jobs a GPU's processes belong to.
-func whose(card collector.GPU, jobs collector.JobSource) string {
-	if card.Card != "" {
-		return "in MIG mode, left out"
+// checkGPUs tells whose each GPU is, and how that was found.
+func checkGPUs(c config, view collector.View, f *findings) {
+	other := ""
+	for i := range view.GPUs {
+		g := &view.GPUs[i]
+		say := f.ok
+		if g.NoJob != "" {
+			say = f.none
+		}
+		say("job", "GPU %d %s: %s", g.Index, g.UUID, whose(g))
+		for _, j := range g.Jobs {
+			if j.Node != "" && j.Node != c.Node {
+				other = j.Node
+			}
+		}
 	}
-	if len(card.Processes) == 0 {
-		return "idle"
+	if other != "" {
+		f.fail("node", "Slurm calls this node %s, not %s (give its name with --node, or RIFLING_COLLECTOR_NODE)", other, c.Node)
 	}
-	var out []string
-	for _, p := range card.Processes {
-		if ref, ok := jobs.Job(p.PID); ok {
-			out = append(out, fmt.Sprintf("job %d", ref.ID))
+	if len(view.Ways) > 0 {
+		var counts []string
+		for _, way := range slices.Sorted(maps.Keys(view.Ways)) {
+			counts = append(counts, fmt.Sprintf("%s %d", way, view.Ways[way]))
+		}
+		f.ok("job", "GPUs by how their jobs were found: %s", strings.Join(counts, ", "))
+	}
+}
+
+func checkNetwork(c config, view collector.View, f *findings) {
+	used := 0
+	for i := range view.Ports {
+		p := &view.Ports[i]
+		say := f.ok
+		if !p.Used {
+			say = f.none
 		} else {
-			out = append(out, fmt.Sprintf("process %d of no job", p.PID))
+			used++
 		}
+		say("network", "%s, %s, %s: %s", p.Name, p.Kind, portSpeed(p), portState(p))
 	}
-	return strings.Join(out, ", ")
+	switch {
+	case used > 0:
+	case len(c.Ports) > 0:
+		f.fail("network", "no port that is up has a name of --ports %s", strings.Join(c.Ports, ","))
+	default:
+		f.none("network", "no port below %s: jobs across nodes show no network traffic", c.Sysfs)
+	}
 }
 
-func checkNetwork(c config, say func(bool, string, string, ...any)) {
-	odd := collector.Odd{}
-	ports, err := (&collector.SysfsNet{Root: c.Sysfs, Now: time.Now}).Read(odd)
+func checkDaemon(ctx context.Context, c config, f *findings) {
+	pusher, err := newPusher(c, nil)
+	if err == nil {
+		err = pusher.Send(ctx, nil)
+	}
 	if err != nil {
-		say(false, "network", "%s", withHint(err))
+		f.fail("riflingd", "%s", withHint(err))
 		return
 	}
-	if len(ports) == 0 {
-		say(true, "network", "no InfiniBand or RoCE port below %s: jobs across nodes show no network traffic", c.Sysfs)
-	}
-	for _, p := range ports {
-		say(true, "network", "%s, %.0f Gb/s", p.Name, p.Speed*8/1e9)
-	}
-	for what, n := range odd {
-		say(true, "network", "left out: %s (%d)", what, n)
-	}
+	f.ok("riflingd", "%s takes samples of this node as %s", c.URL, c.Node)
 }
 
 func withHint(err error) string {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/collector"
+	"rifling/slurm"
 )
 
 // files writes files below a new directory.
@@ -52,6 +54,7 @@ func TestFromANodeToTheDaemon(t *testing.T) {
 	dir := files(t, map[string]string{
 		"gpu/0": gpuFile("GPU-a", 100), "gpu/1": gpuFile("GPU-b", 100), "gpu/2": gpuFile("GPU-c", 0),
 		"proc/100/cgroup":  "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0\n",
+		"proc/100/stat":    "100 (python) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0\n",
 		"proc/100/environ": "SLURM_JOB_ID=17\x00SLURM_JOB_NUM_NODES=2\x00",
 		port + "rate":      "50 Gb/sec (4X)\n", port + "state": "4: ACTIVE\n",
 		port + "counters/port_xmit_data": "0\n", port + "counters/port_rcv_data": "0\n",
@@ -73,7 +76,7 @@ func TestFromANodeToTheDaemon(t *testing.T) {
 	if err := check(t.Context(), c, &report); err != nil {
 		t.Errorf("check: %v\n%s", err, report.String())
 	}
-	if !strings.Contains(report.String(), "GPU-a: activity by power, NVLink 300 GB/s, job 17") {
+	if !strings.Contains(report.String(), "GPU-a: job 17 by cgroup") {
 		t.Errorf("check said\n%s", report.String())
 	}
 
@@ -122,7 +125,7 @@ func TestCheckFindsWhatIsWanting(t *testing.T) {
 	if err := check(t.Context(), c, &out); !errors.Is(err, errCheck) {
 		t.Errorf("error %v", err)
 	}
-	for _, want := range []string{"FAIL  nvml", "--nvml-library", "ok    network", "FAIL  riflingd", "openssl rand"} {
+	for _, want := range []string{"FAIL  nvml", "--nvml-library", "none  network", "FAIL  riflingd", "openssl rand"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("check does not say %q:\n%s", want, out.String())
 		}
@@ -149,6 +152,7 @@ func TestOptions(t *testing.T) {
 	t.Setenv("RIFLING_COLLECTOR_URL", "https://ctl:6830/")
 	t.Setenv("RIFLING_COLLECTOR_SECRET_FILE", "/run/secret")
 	t.Setenv("RIFLING_COLLECTOR_INTERVAL", "30s")
+	t.Setenv("RIFLING_COLLECTOR_PORTS", "mlx5_*,eth0")
 	parse := func(args ...string) (config, error) {
 		cmd := newRoot()
 		var c config
@@ -162,12 +166,97 @@ func TestOptions(t *testing.T) {
 	}
 	got, err := parse("--interval", "5s", "--node", "gpu07")
 	want := config{Node: "gpu07", URL: "https://ctl:6830", SecretFile: "/run/secret", Interval: 5 * time.Second,
-		Sysfs: "/sys", Proc: "/proc", LogLevel: "info"}
+		Ports: []string{"mlx5_*", "eth0"}, Sysfs: "/sys", Proc: "/proc", LogLevel: "info"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got)\n%s", err, diff)
 	}
-	if _, err := parse("--interval", "1ms"); err == nil {
-		t.Error("an interval of 1 ms passes")
+}
+
+// Who calls wrongly is told what is wrong, in one line, and by the exit status.
+func TestCalledWrongly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"an unknown option":         {[]string{"--nodes", "gpu01"}, "unknown flag: --nodes"},
+		"an unknown command":        {[]string{"chekc"}, `no command "chekc"`},
+		"check takes no words":      {[]string{"check", "gpu01"}, `no command "gpu01"`},
+		"no duration":               {[]string{"--interval", "15"}, "missing unit"},
+		"an interval of 1 ms":       {[]string{"--interval", "1ms"}, "not between 1s and 1h"},
+		"no pattern":                {[]string{"--ports", "mlx5_[", "check"}, `"mlx5_["`},
+		"no level":                  {[]string{"--log-level", "loud"}, "loud"},
+		"JSON of what":              {[]string{"--json"}, "--json goes with --once"},
+		"--once is not for a check": {[]string{"check", "--once"}, "unknown flag: --once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := newRoot()
+			cmd.SetArgs(tc.args)
+			cmd.SetOut(io.Discard)
+			cmd.SetErr(io.Discard)
+			err := cmd.ExecuteContext(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tc.says) || exitStatus(err) != exitMisuse || slurm.HintOf(err) == "" {
+				t.Errorf("error %v, exit status %d, hint %q; want %q, 2 and a hint", err, exitStatus(err), slurm.HintOf(err), tc.says)
+			}
+			if strings.Contains(fmt.Sprint(err), "\n") {
+				t.Errorf("more than a line: %v", err)
+			}
+		})
+	}
+	if exitStatus(errCheck) != exitFailed || exitStatus(nil) != 0 {
+		t.Error("what fails is not 1, or what succeeds not 0")
+	}
+}
+
+// Nodes that are started at one instant read at instants spread over the
+// interval, each always at its own.
+func TestNodesDoNotSpeakAtOnce(t *testing.T) {
+	const interval = 15 * time.Second
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	var inSecond [15]int
+	for i := range 1000 {
+		node := fmt.Sprintf("gpu%04d", i+1)
+		wait := untilPhase(now, node, interval)
+		if wait < interval/2 || wait >= interval*3/2 {
+			t.Fatalf("%s waits %s", node, wait)
+		}
+		at := now.Add(wait).UnixNano() % int64(interval)
+		if later := now.Add(7 * time.Second); later.Add(untilPhase(later, node, interval)).UnixNano()%int64(interval) != at {
+			t.Fatalf("%s has another phase when it starts later", node)
+		}
+		inSecond[at/int64(time.Second)]++
+	}
+	for second, n := range inSecond { // 67 on average; 5 standard deviations
+		if n > 67+41 {
+			t.Errorf("%d of 1000 nodes speak in second %d of 15", n, second)
+		}
+	}
+}
+
+func TestReadRights(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status, mounts string
+		want           rights
+	}{
+		"root":               {"CapEff:\t000001ffffffffff\n", "", rights{known: true, ptrace: true, files: true}},
+		"the unit's":         {"Uid:\t990\nCapEff:\t0000000000080004\n", "", rights{known: true, ptrace: true, files: true}},
+		"nobody":             {"CapEff:\t0000000000000000\n", "", rights{known: true}},
+		"nobody, hidden":     {"CapEff:\t0000000000000000\n", "proc PROC proc rw,hidepid=2 0 0\n", rights{known: true, hidepid: true}},
+		"a word, as now":     {"CapEff:\t0000000000000000\n", "proc PROC proc rw,hidepid=invisible 0 0\n", rights{known: true, hidepid: true}},
+		"not hidden":         {"CapEff:\t0000000000000000\n", "proc PROC proc rw,hidepid=0 0 0\n", rights{known: true}},
+		"another procfs":     {"CapEff:\t0000000000000000\n", "proc /mnt proc rw,hidepid=2 0 0\n", rights{known: true}},
+		"no number":          {"CapEff:\tmany\n", "", rights{}},
+		"half of what it is": {"CapEff:\t0000000000080000\n", "", rights{known: true, ptrace: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := files(t, map[string]string{"self/status": tc.status})
+			mounts := strings.ReplaceAll(tc.mounts, "PROC", dir)
+			if err := os.WriteFile(filepath.Join(dir, "self", "mounts"), []byte(mounts), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := readRights(dir); got != tc.want {
+				t.Errorf("%+v, want %+v", got, tc.want)
+			}
+		})
 	}
 }
 

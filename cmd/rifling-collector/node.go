@@ -11,8 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-
 	"rifling/collector"
 	"rifling/slurm"
 )
@@ -29,11 +27,7 @@ func (g *gpus) open() error {
 	if g.nvml != nil {
 		return nil
 	}
-	var opts []nvml.LibraryOption
-	if g.library != "" {
-		opts = append(opts, nvml.WithLibraryPath(g.library))
-	}
-	n, err := collector.OpenNVML(nvml.New(opts...))
+	n, err := collector.LoadNVML(g.library)
 	if err != nil {
 		return err
 	}
@@ -62,7 +56,7 @@ func newSampler(c config, failed func(error)) (*collector.Sampler, *gpus) {
 		Node: c.Node,
 		Boot: rand.Text(),
 		GPUs: g,
-		Net:  &collector.SysfsNet{Root: c.Sysfs, Now: time.Now},
+		Net:  &collector.SysfsNet{Root: c.Sysfs, Now: time.Now, Choose: c.Ports},
 		Jobs: collector.NewProc(c.Proc),
 		Odd:  collector.Odd{},
 	}, g

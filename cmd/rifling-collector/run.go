@@ -4,14 +4,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
+	"hash/fnv"
 	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"rifling/collector"
@@ -20,9 +19,9 @@ import (
 
 // run samples and sends until ctx ends.
 func run(ctx context.Context, c config, logTo io.Writer) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return fmt.Errorf("--log-level: %w", err)
+	level, err := logLevel(c.LogLevel)
+	if err != nil {
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(logTo, &slog.HandlerOptions{Level: level}))
 	if plain(c.URL) {
@@ -40,38 +39,82 @@ func run(ctx context.Context, c config, logTo io.Writer) error {
 	sampler, gpus := newSampler(c, opening.note)
 
 	var sender sync.WaitGroup
-	sender.Go(func() { pusher.Run(ctx, sendTimeout) })
+	sendCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	sender.Go(func() { pusher.Run(sendCtx, sendTimeout) })
 	log.Info("started", "node", c.Node, "url", c.URL, "interval", c.Interval, "version", version)
 
-	reading := &changes{log: log, what: "reading the node"}
-	seen := map[string]bool{}
-	tick := time.NewTicker(c.Interval)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		samples, err := sampler.Sample(time.Now())
-		reading.note(err)
+	failed := sampleUntil(ctx, c, log, sampler, func(samples []collector.Sample) {
 		if gpus.nvml != nil {
 			opening.note(nil)
 		}
 		if len(samples) > 0 {
 			pusher.Add(samples)
 		}
+	})
+	stop()
+	sender.Wait()
+	queued, dropped := pusher.Waiting()
+	log.Info("stopped", "unsent", queued, "dropped", dropped)
+	return errors.Join(failed, gpus.Close())
+}
+
+// sampleUntil reads the node at each interval until ctx ends, or until the
+// driver was replaced: then the process must begin anew.
+func sampleUntil(ctx context.Context, c config, log *slog.Logger, sampler *collector.Sampler, take func([]collector.Sample)) error {
+	reading := &changes{log: log, what: "reading the node"}
+	seen := map[string]bool{}
+	next := time.Now().Add(untilPhase(time.Now(), c.Node, c.Interval))
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		samples, err := sampler.Sample(time.Now())
+		reading.note(err)
+		if errors.Is(err, collector.ErrDriverReplaced) {
+			return err
+		}
+		take(samples)
 		for what := range sampler.Odd {
 			if !seen[what] {
 				seen[what] = true
 				log.Warn("a reading was left out; further ones like it are not logged", "reading", what)
 			}
 		}
-		log.Debug("sampled", "samples", len(samples))
+		log.Debug("sampled", "samples", len(samples), "found_by", sampler.View().Ways)
+		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-timer.C:
+		}
+		if next = next.Add(c.Interval); time.Until(next) < 0 {
+			next = time.Now().Add(c.Interval) // the node slept: do not catch up
 		}
 	}
-	sender.Wait()
-	queued, dropped := pusher.Waiting()
-	log.Info("stopped", "unsent", queued, "dropped", dropped)
-	return gpus.Close()
+	return nil
+}
+
+// phase is how far into each interval a node reads and sends: nodes that were
+// started at one instant do not speak at one instant.
+func phase(node string, interval time.Duration) time.Duration {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, node)
+	return time.Duration(h.Sum64() % uint64(interval))
+}
+
+// untilPhase is how long the first interval is, from half an interval to one
+// and a half: the next time that the node's phase comes, by its clock, but not
+// at once after the first reading.
+func untilPhase(now time.Time, node string, interval time.Duration) time.Duration {
+	wait := phase(node, interval) - time.Duration(now.UnixNano()%int64(interval))
+	for wait < interval/2 {
+		wait += interval
+	}
+	return wait
+}
+
+func logLevel(name string) (level slog.Level, err error) {
+	err = level.UnmarshalText([]byte(name))
+	return level, err
 }
 
 // plain reports whether the address sends the secret in the clear past this
@@ -106,57 +149,4 @@ func (c *changes) note(err error) {
 		c.log.Info(c.what + " works again")
 	}
 	c.last = text
-}
-
-// printOnce prints the samples of one interval.
-func printOnce(ctx context.Context, c config, asJSON bool, out, errOut io.Writer) error {
-	var noGPUs error
-	sampler, gpus := newSampler(c, func(err error) { noGPUs = err })
-	defer gpus.Close()
-	if _, err := sampler.Sample(time.Now()); err != nil {
-		return err
-	}
-	if noGPUs != nil {
-		return noGPUs
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(c.Interval):
-	}
-	samples, err := sampler.Sample(time.Now())
-	if err != nil {
-		return err
-	}
-	for what, n := range sampler.Odd {
-		fmt.Fprintf(errOut, "left out: %s (%d)\n", what, n)
-	}
-	if !asJSON {
-		return table(out, samples)
-	}
-	enc := json.NewEncoder(out)
-	for _, s := range samples {
-		if err := enc.Encode(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func table(w io.Writer, samples []collector.Sample) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "JOB\tGPUS\tCOMPUTE\tBY\tNVLINK\tPCIE\tNET\tNET SHARED")
-	for _, s := range samples {
-		fmt.Fprintf(tw, "%d\t%d\t%.0f %%\t%s\t%s\t%s\t%s\t%v\n", s.JobID, s.GPUs, 100*s.Compute, s.Source,
-			link(s.NVLinkRate, s.NVLinkSpeed), link(s.PCIeRate, s.PCIeSpeed), link(s.NetRate, s.NetSpeed), s.NetShared)
-	}
-	return tw.Flush()
-}
-
-// link writes a rate and what part of its link it is.
-func link(rate, speed float64) string {
-	if speed <= 0 {
-		return fmt.Sprintf("%.3g GB/s", rate/1e9)
-	}
-	return fmt.Sprintf("%.3g GB/s (%.0f %%)", rate/1e9, 100*rate/speed)
 }
