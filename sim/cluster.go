@@ -15,25 +15,28 @@ type cluster struct {
 	spec  Spec
 	index map[string]int // by node name
 
-	gpus, cpus         []int32 // configured
-	free, freeCPUs     []int32
-	up                 []bool
-	leaf               []int32 // index of the leaf switch
-	leaves             int
-	nic                []float64
-	completing         []int32 // jobs that have ended there and still hold GPUs
-	kinds              map[string]NodeSet
-	byFree             []NodeSet // byFree[g]: nodes in service with exactly g GPUs free
-	all, upSet         NodeSet
-	closing            NodeSet // nodes with a job that completes
-	partitions         []partition
-	partIndex          map[string]int
-	qos                map[string]int
-	most               int // GPUs of the largest node
-	totalGPUs, inUse   int
-	contenders         []int32       // jobs by node whose traffic slows others
-	spanning           [][]*JobState // jobs by node that span nodes and have a model
-	tiers, maxQOS, fac int
+	gpus, cpus       []int32 // configured
+	free, freeCPUs   []int32
+	up               []bool
+	leaf             []int32 // index of the leaf switch
+	leaves           int
+	nic              []float64
+	completing       []int32 // jobs that have ended there and still hold GPUs
+	kinds            map[string]NodeSet
+	byFree           []NodeSet // byFree[g]: nodes in service with exactly g GPUs free
+	all, upSet       NodeSet
+	closing          NodeSet // nodes with a job that completes
+	partitions       []partition
+	partIndex        map[string]int
+	qos              map[string]int
+	most             int // GPUs of the largest node
+	totalGPUs, inUse int
+	holds            [][]*JobState // jobs by node that hold GPUs there
+	touched          NodeSet       // nodes whose jobs changed since a scheduler looked
+	contenders       []int32       // jobs by node whose traffic slows others
+	spanning         [][]*JobState // jobs by node that span nodes and have a model
+	maxQOS, fac      int
+	tight            bool // a node may run out of CPUs before GPUs though a job takes one a GPU
 }
 
 type partition struct {
@@ -52,6 +55,7 @@ func newCluster(spec Spec) (*cluster, error) {
 		spec: spec, index: make(map[string]int, n), all: NewNodeSet(n), upSet: NewNodeSet(n), closing: NewNodeSet(n),
 		gpus: make([]int32, n), cpus: make([]int32, n), free: make([]int32, n), freeCPUs: make([]int32, n),
 		up: make([]bool, n), leaf: make([]int32, n), nic: make([]float64, n), completing: make([]int32, n),
+		holds: make([][]*JobState, n), touched: NewNodeSet(n),
 		contenders: make([]int32, n), spanning: make([][]*JobState, n),
 		kinds: map[string]NodeSet{}, partIndex: map[string]int{}, qos: map[string]int{},
 	}
@@ -72,6 +76,7 @@ func newCluster(spec Spec) (*cluster, error) {
 			leaves[s.Leaf] = int32(len(leaves))
 		}
 		c.leaf[i] = leaves[s.Leaf]
+		c.tight = c.tight || c.cpus[i] < c.gpus[i]
 		if c.kinds[s.GPUType] == nil {
 			c.kinds[s.GPUType] = NewNodeSet(n)
 		}
@@ -131,6 +136,27 @@ func (c *cluster) addPartitions() error {
 		}
 	}
 	return nil
+}
+
+// take and give book the job's part on a node.
+func (c *cluster) take(j *JobState, a Alloc) {
+	c.move(int(a.Node), -a.GPUs, -a.CPUs)
+	c.holds[a.Node] = append(c.holds[a.Node], j)
+	c.touched.Add(int(a.Node))
+}
+
+func (c *cluster) give(j *JobState, a Alloc) {
+	c.move(int(a.Node), a.GPUs, a.CPUs)
+	s := c.holds[a.Node]
+	for i := range s {
+		if s[i] == j {
+			s[i] = s[len(s)-1]
+			s[len(s)-1] = nil
+			c.holds[a.Node] = s[:len(s)-1]
+			break
+		}
+	}
+	c.touched.Add(int(a.Node))
 }
 
 // move changes the free GPUs and CPUs of a node.

@@ -159,12 +159,14 @@ func (e *Engine) Step() (more bool, err error) {
 func (e *Engine) pass() error {
 	st := &e.st
 	what, before := st.changed, st.starts
-	st.changed = 0
-	if what == 0 || st.pending.live == 0 && what&(Woken|Submitted|Requeued) == 0 && st.running.live == 0 {
+	if st.changed = 0; what == 0 {
 		return st.err
 	}
 	e.stats.Passes++
 	e.sched.Pass(st, what)
+	clear(st.arrived)
+	clear(st.gone)
+	st.arrived, st.gone = st.arrived[:0], st.gone[:0]
 	if st.starts == before && !e.more && len(st.ends) == 0 && len(e.outages) == 0 && st.pending.live > 0 {
 		if e.idle++; e.idle > maxIdle {
 			return e.stuck()
@@ -216,7 +218,9 @@ func (e *Engine) submit() error {
 		return nil
 	}
 	j.Bound = st.c.bound(&j.Job, part)
+	st.c.tight = st.c.tight || !j.simple()
 	st.pending.add(j)
+	st.arrived = append(st.arrived, j)
 	st.changed |= Submitted
 	e.stats.MostLive = max(e.stats.MostLive, st.pending.live+st.running.live)
 	return nil

@@ -19,7 +19,8 @@ type State struct {
 	ends             endHeap
 	wakes            []time.Duration // ascending
 	changed          Change
-	starts           int // of jobs, in all
+	arrived, gone    []*JobState // that joined the queue, or ended, since the last pass
+	starts           int         // of jobs, in all
 	err              error
 	affected         []*JobState // scratch of rates
 }
@@ -34,6 +35,13 @@ func (st *State) Pending() iter.Seq[*JobState] { return st.pending.all }
 
 // PendingLen is the number of waiting jobs.
 func (st *State) PendingLen() int { return st.pending.live }
+
+// Arrived lists the jobs that came into the queue since the last Pass, new ones
+// and those that came back.
+func (st *State) Arrived() []*JobState { return st.arrived }
+
+// Gone lists the jobs whose run ended since the last Pass.
+func (st *State) Gone() []*JobState { return st.gone }
 
 // Running goes through the running jobs in the order of their starts.
 func (st *State) Running() iter.Seq[*JobState] { return st.running.all }
@@ -138,7 +146,7 @@ func (st *State) Start(j *JobState, on []Alloc) {
 				st.c.spec.Nodes[a.Node].Name, st.FreeGPUs(int(a.Node)), st.c.freeCPUs[a.Node])
 			return
 		}
-		st.c.move(int(a.Node), -a.GPUs, -a.CPUs)
+		st.c.take(j, *a)
 	}
 	if total != j.GPUs {
 		st.fail("job %d asked for %d GPUs and was given %d", j.ID, j.GPUs, total)
@@ -222,6 +230,7 @@ func (st *State) stop(j *JobState) {
 	if j.pos >= 0 {
 		st.ends.remove(j)
 	}
+	st.gone = append(st.gone, j)
 	j.Ran += st.now - j.Start
 	if j.Model != nil {
 		st.leave(j)
@@ -231,7 +240,7 @@ func (st *State) stop(j *JobState) {
 // release gives the job's GPUs back.
 func (st *State) release(j *JobState) {
 	for _, a := range j.Alloc {
-		st.c.move(int(a.Node), a.GPUs, a.CPUs)
+		st.c.give(j, a)
 	}
 	st.changed |= Freed
 }
@@ -239,6 +248,7 @@ func (st *State) release(j *JobState) {
 func (st *State) requeue(j *JobState) {
 	j.Status = Pending
 	st.pending.add(j)
+	st.arrived = append(st.arrived, j)
 	st.changed |= Requeued
 }
 

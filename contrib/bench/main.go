@@ -26,6 +26,8 @@ type bench struct {
 var benches = []bench{
 	{"decide", "time of one decision pass with 5,000 pending jobs on 200 nodes", decide},
 	{"speed-model", "the speed model against measured placements that it was not fitted to", speedModel},
+	{"peers", "published simulators replayed: ours beside what their programs printed", peers},
+	{"slurm-fidelity", "Slurm's model beside a real slurmctld on the same jobs", slurmFidelity},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
 }
 

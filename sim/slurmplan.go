@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// never is later than any time of a simulation.
+const never = time.Duration(math.MaxInt64)
+
+// unlimited is how long slurmctld takes a job without a limit to run.
+const unlimited = 365 * 24 * time.Hour
+
+// firstWindow is the span of ends that slurmctld takes together when it looks
+// for the time at which a job could start; it doubles with each step.
+const firstWindow = 30 * time.Second
+
+// plan tells when running jobs will have given back what a waiting job needs,
+// if they run to their limits.
+type plan struct {
+	c *cluster
+	// ready[g][n] is when node n has g GPUs, each with a CPU, free; 0 now.
+	ready [][]time.Duration
+	order []*JobState // that hold GPUs, by expected end
+	later view        // scratch: what is free at some later time
+	ends  []release   // scratch
+	least []time.Duration
+}
+
+type release struct {
+	at         time.Duration
+	gpus, cpus int32
+}
+
+func (p *plan) init(c *cluster) {
+	n := len(c.free)
+	p.c = c
+	p.ready = make([][]time.Duration, c.most+1)
+	for g := range p.ready {
+		p.ready[g] = make([]time.Duration, n)
+	}
+	p.later = view{make([]int32, n), make([]int32, n)}
+	c.touched.or(c.all)
+}
+
+// holdEnd is when slurmctld expects the job's GPUs back.
+func (j *JobState) holdEnd() time.Duration {
+	switch {
+	case j.Status == Completing:
+		return j.endAt
+	case j.Bound > 0:
+		return j.Start + j.Bound
+	}
+	return j.Start + unlimited
+}
+
+// refresh takes in what happened since the last look.
+func (p *plan) refresh() {
+	p.rows()
+	p.order = slices.DeleteFunc(p.order, func(j *JobState) bool { return j.Status != Running && j.Status != Completing })
+	if !slices.IsSortedFunc(p.order, byHoldEnd) {
+		slices.SortFunc(p.order, byHoldEnd)
+	}
+}
+
+func byHoldEnd(a, b *JobState) int {
+	return cmp.Or(cmp.Compare(a.holdEnd(), b.holdEnd()), cmp.Compare(a.Seq, b.Seq))
+}
+
+// add takes in a job that started.
+func (p *plan) add(j *JobState) {
+	if len(p.order) > 1000 && len(p.order) > 3*p.running() {
+		p.refresh()
+	}
+	i, _ := slices.BinarySearchFunc(p.order, j, byHoldEnd)
+	p.order = slices.Insert(p.order, i, j)
+}
+
+// running counts the jobs that hold GPUs, one on several nodes as often.
+func (p *plan) running() int {
+	n := 0
+	for _, on := range p.c.holds {
+		n += len(on)
+	}
+	return n
+}
+
+// rows brings ready up to date for the nodes whose jobs changed.
+func (p *plan) rows() {
+	for n := range p.c.touched.All() {
+		p.row(n)
+	}
+	p.c.touched.clear()
+}
+
+func (p *plan) row(n int) {
+	p.ends = p.ends[:0]
+	for _, j := range p.c.holds[n] {
+		r := release{at: j.holdEnd()}
+		for _, a := range j.Alloc {
+			if int(a.Node) == n {
+				r.gpus, r.cpus = a.GPUs, a.CPUs
+			}
+		}
+		p.ends = append(p.ends, r)
+	}
+	slices.SortFunc(p.ends, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+	gpus, cpus := p.c.free[n], p.c.freeCPUs[n]
+	at, g := time.Duration(0), int32(0)
+	for i := 0; ; i++ {
+		for ; g <= min(gpus, cpus); g++ {
+			p.ready[g][n] = at
+		}
+		if i == len(p.ends) {
+			break
+		}
+		at, gpus, cpus = p.ends[i].at, gpus+p.ends[i].gpus, cpus+p.ends[i].cpus
+	}
+	for ; int(g) <= p.c.most; g++ {
+		p.ready[g][n] = never
+	}
+}
+
+// nth returns when need nodes of avail will have each GPUs free.
+func (p *plan) nth(avail NodeSet, need, each int) time.Duration {
+	ready := p.ready[each]
+	if need == 1 {
+		at := never
+		for n := range avail.All() {
+			at = min(at, ready[n])
+		}
+		return at
+	}
+	p.least = p.least[:0]
+	for n := range avail.All() {
+		at := ready[n]
+		if len(p.least) == need {
+			if at >= p.least[need-1] {
+				continue
+			}
+			p.least = p.least[:need-1]
+		}
+		i, _ := slices.BinarySearch(p.least, at)
+		p.least = slices.Insert(p.least, i, at)
+	}
+	if len(p.least) < need {
+		return never
+	}
+	return p.least[need-1]
+}
+
+// windows goes through the ends of jobs on nodes of avail as slurmctld does:
+// all within a window of the first are taken together, and the next window is
+// twice as long. Each call of yield stands for one such step, at the last end
+// in it; jobs are those that will have ended, as a part of order.
+func (p *plan) windows(avail NodeSet, yield func(at time.Duration, upTo int) bool) {
+	window := firstWindow
+	for i := 0; i < len(p.order); {
+		if !p.order[i].meets(avail) {
+			i++
+			continue
+		}
+		limit, last := p.order[i].holdEnd()+window, p.order[i].holdEnd()
+		for ; i < len(p.order) && p.order[i].holdEnd() <= limit; i++ {
+			if p.order[i].meets(avail) {
+				last = p.order[i].holdEnd()
+			}
+		}
+		if yield(last, i) {
+			return
+		}
+		window *= 2
+	}
+}
+
+func (j *JobState) meets(avail NodeSet) bool {
+	for _, a := range j.Alloc {
+		if avail.Has(int(a.Node)) {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns what is free when the first upTo jobs of order will have ended.
+func (p *plan) at(from, upTo int) view {
+	if from == 0 {
+		copy(p.later.free, p.c.free)
+		copy(p.later.cpus, p.c.freeCPUs)
+	}
+	for _, j := range p.order[from:upTo] {
+		for _, a := range j.Alloc {
+			p.later.free[a.Node] += a.GPUs
+			p.later.cpus[a.Node] += a.CPUs
+		}
+	}
+	return p.later
+}
+
+// when returns the earliest time at which the job could start on nodes of
+// avail, and where, as far as the jobs that run now decide. It is nil when it
+// never could. The time is one of slurmctld's steps, so it may be later than
+// need be.
+func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Alloc) {
+	now := m.st.now
+	if on = m.fit.try(j, avail, m.st.c.now()); on != nil {
+		return now, on
+	}
+	p := &m.plan
+	p.rows()
+	exact := time.Duration(0)
+	if each := j.perNode(); each > 0 && j.simple() {
+		least, _ := j.nodeRange()
+		if exact = p.nth(avail, least, each); exact == never {
+			return 0, nil
+		}
+	}
+	done := 0
+	p.windows(avail, func(end time.Duration, upTo int) bool {
+		if end < exact {
+			return false
+		}
+		v := p.at(done, upTo)
+		done = upTo
+		if on = m.fit.try(j, avail, v); on != nil {
+			at = max(end, now+time.Second) // a job past its limit is still there
+		}
+		return on != nil
+	})
+	return at, on
+}
