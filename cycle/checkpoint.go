@@ -25,6 +25,7 @@ type loopState struct {
 	Heads    map[slurm.JobID]time.Time
 	Episodes map[slurm.JobID]*episode
 	LastAt   time.Time
+	Mark     int64 // of the last counter that the book has
 }
 
 // Checkpoint keeps what was learned, so that a restart goes on from there.
@@ -34,16 +35,21 @@ func (l *Loop) Checkpoint(ctx context.Context, at time.Time) error {
 			return fmt.Errorf("check-point the table: %w", err)
 		}
 	}
-	for name, v := range map[string]any{
-		stateBook: l.Book,
-		stateLoop: loopState{Heads: l.heads, Episodes: l.episodes, LastAt: l.lastAt},
+	// The book goes first: after a crash in between, counters come to it a
+	// second time, which it notices; the other way round they would be lost.
+	for _, part := range []struct {
+		name string
+		v    any
+	}{
+		{stateBook, l.Book},
+		{stateLoop, loopState{Heads: l.heads, Episodes: l.episodes, LastAt: l.lastAt, Mark: l.mark}},
 	} {
-		blob, err := json.Marshal(v)
+		blob, err := json.Marshal(part.v)
 		if err != nil {
-			return fmt.Errorf("check-point %s: %w", name, err)
+			return fmt.Errorf("check-point %s: %w", part.name, err)
 		}
-		if err := l.Recorder.SaveState(ctx, name, blob); err != nil {
-			return fmt.Errorf("check-point %s: %w", name, err)
+		if err := l.Recorder.SaveState(ctx, part.name, blob); err != nil {
+			return fmt.Errorf("check-point %s: %w", part.name, err)
 		}
 	}
 	return nil
@@ -73,7 +79,7 @@ func (l *Loop) restore(ctx context.Context) error {
 			l.Log.Warn("check-point cannot be read, starting that part anew", "part", name, "err", err)
 		}
 	}
-	l.lastAt = st.LastAt
+	l.lastAt, l.mark = st.LastAt, st.Mark
 	if st.Heads != nil {
 		l.heads = st.Heads
 	}

@@ -3,6 +3,7 @@
 package cycle
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ type counters struct {
 	sample func(j *slurm.Job, node string) profile.Sample
 }
 
-func (t *counters) Drain() []profile.Sample {
+func (t *counters) Since(_ context.Context, mark int64) (Counters, error) {
 	var out []profile.Sample
 	for _, id := range sortedKeys(t.c.jobs) {
 		j := t.c.jobs[id]
@@ -31,7 +32,7 @@ func (t *counters) Drain() []profile.Sample {
 			out = append(out, s)
 		}
 	}
-	return out
+	return Counters{Samples: out, Mark: mark, Now: t.c.now}, nil
 }
 
 const nicSpeed = 50e9 / 8

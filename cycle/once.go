@@ -47,7 +47,9 @@ type Loop struct {
 	episodes   map[slurm.JobID]*episode
 	lastAt     time.Time
 	cycles     int
-	recovering bool // the first cycle takes back what an earlier process left
+	mark       int64         // of the last counter that the book has
+	shift      time.Duration // Slurm's clock against the counters'
+	recovering bool          // the first cycle takes back what an earlier process left
 }
 
 // Report is what one cycle did, for the log and the metrics.
@@ -104,7 +106,7 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	rep := Report{At: snap.TakenAt, Odd: snap.Odd}
 
 	// 2. Profile.
-	samples := l.drain(snap)
+	samples, fresh := l.drain(ctx, snap)
 	l.Book.Track(snap)
 	rep.Samples, rep.Rejected = len(samples), l.Book.Add(samples)
 
@@ -132,7 +134,7 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	rep.PutOff = writes.Left
 
 	// 7. Record the plan before the first write.
-	rec := l.record(in, plan, writes, samples)
+	rec := l.record(in, plan, writes, fresh)
 	if rep.Cycle, err = l.Recorder.Begin(ctx, rec); err != nil {
 		return rep, fmt.Errorf("record plan: %w", err)
 	}
@@ -159,23 +161,48 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	return rep, nil
 }
 
-// drain takes the counters that came in and sets them to Slurm's clock: the
-// latest of them ends now, the others as long before as the collectors say.
-func (l *Loop) drain(snap *slurm.Snapshot) []profile.Sample {
+// drainRounds bounds what one cycle takes in. After a long stop the rest waits
+// for the next.
+const drainRounds = 10
+
+// drain takes the counters that came in and sets them to Slurm's clock. Those
+// of which the history has no record yet are fresh.
+func (l *Loop) drain(ctx context.Context, snap *slurm.Snapshot) (samples, fresh []profile.Sample) {
 	if l.Telemetry == nil {
-		return nil
+		return nil, nil
 	}
-	samples := l.Telemetry.Drain()
-	var latest time.Time
-	for _, s := range samples {
-		if s.At.After(latest) {
-			latest = s.At
+	for range drainRounds {
+		c, err := l.Telemetry.Since(ctx, l.mark)
+		if err != nil {
+			l.Log.Warn("counters cannot be read, the next cycle tries again", "err", err)
+			return samples, fresh
+		}
+		shift := l.setClock(snap.TakenAt, c.Now)
+		for i := range c.Samples {
+			c.Samples[i].At = c.Samples[i].At.Add(shift)
+		}
+		samples, l.mark = append(samples, c.Samples...), c.Mark
+		if !c.Kept {
+			fresh = append(fresh, c.Samples...)
+		}
+		if !c.More {
+			break
 		}
 	}
-	for i := range samples {
-		samples[i].At = snap.TakenAt.Add(-latest.Sub(samples[i].At))
+	return samples, fresh
+}
+
+// clockNoise is by how much the distance between the two clocks seems to vary:
+// Slurm's is read in whole seconds, and an answer takes its time.
+const clockNoise = 2 * time.Second
+
+// setClock returns what brings the counters' times to Slurm's clock. It stays
+// the same while it can: else intervals would move against one another.
+func (l *Loop) setClock(slurms, theirs time.Time) time.Duration {
+	if shift := slurms.Sub(theirs); (shift - l.shift).Abs() > clockNoise {
+		l.shift = shift
 	}
-	return samples
+	return l.shift
 }
 
 func (l *Loop) input(snap *slurm.Snapshot) policy.Input {

@@ -26,9 +26,22 @@ type Cluster interface {
 	Update(ctx context.Context, u slurm.Update) error
 }
 
-// Telemetry hands over the counters that came in since the last call.
+// Telemetry hands over the counters that came in.
 type Telemetry interface {
-	Drain() []profile.Sample
+	// Since returns those that came in after the one of a mark, which an
+	// earlier call gave or which is 0.
+	Since(ctx context.Context, mark int64) (Counters, error)
+}
+
+// Counters are a part of what came in.
+type Counters struct {
+	Samples []profile.Sample
+	Mark    int64     // of the last of them
+	More    bool      // more came in after it
+	Now     time.Time // by the clock that the samples' times are read from
+	// Kept says that the history has them already, and has those after a mark
+	// again after a restart: a cycle need not record them.
+	Kept bool
 }
 
 // Recorder keeps the history. Begin is one transaction and happens before the
