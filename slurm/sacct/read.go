@@ -140,7 +140,9 @@ func (p *parser) take(line []byte) error {
 }
 
 // begins reports whether a row begins here. Only free text can hold a line
-// break, and only where it stands last can what follows be told from a row.
+// break, and only where it stands last can what follows be told from a row: one
+// begins with a job id, and has all its fixed fields unless it was cut off. While
+// the row before still lacks fields, a short line is more of it.
 func (p *parser) begins(line []byte) bool {
 	l := p.layout
 	if !l.tail || l.fixed == l.width || l.place[colRaw] != 0 {
@@ -155,7 +157,12 @@ func (p *parser) begins(line []byte) bool {
 			return false
 		}
 	}
-	return line[0] >= '0' && line[0] <= '9'
+	if line[0] < '0' || line[0] > '9' {
+		return false
+	}
+	d := []byte(l.delimiter)
+	whole := p.text == nil || bytes.Count(p.text, d) >= l.width-1
+	return whole || bytes.Count(line, d) >= l.fixed
 }
 
 // flushRow reads the row that is complete now.
@@ -163,7 +170,7 @@ func (p *parser) flushRow() error {
 	if p.text == nil {
 		return nil
 	}
-	text := string(bytes.TrimRight(p.text, "\r"))
+	text := string(bytes.TrimRight(p.text, "\r\n"))
 	p.text = nil
 	if odd := p.row.split(text); odd != "" {
 		p.sink.Odd(odd, at(p.begun, text))
