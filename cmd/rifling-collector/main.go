@@ -76,6 +76,8 @@ type config struct {
 	CAFile     string        `mapstructure:"ca-file"`
 	Interval   time.Duration `mapstructure:"interval"`
 	Ports      []string      `mapstructure:"ports"`
+	Spool      string        `mapstructure:"spool"`
+	SpoolMiB   int64         `mapstructure:"spool-mib"`
 	Library    string        `mapstructure:"nvml-library"`
 	Sysfs      string        `mapstructure:"sysfs"`
 	Proc       string        `mapstructure:"proc"`
@@ -121,6 +123,9 @@ something wanting, 2 when it was called wrongly.`,
 	f.StringSlice("ports", nil, `network ports that jobs train over, as names or patterns: "mlx5_0/1", "mlx5_*",
 "eth0" (default: InfiniBand and RoCE if there is any, else Ethernet; of these
 the ports at half the fastest's speed or more)`)
+	f.String("spool", stateDirectory(), `folder in which samples wait while riflingd is away, of this collector alone
+(default: the unit's state directory; without one they wait in memory)`)
+	f.Int64("spool-mib", collector.DefaultSpoolBytes>>20, "room in that folder; when it is full the oldest give way")
 	f.String("nvml-library", "", "libnvidia-ml.so.1, where it is not on the library path")
 	f.String("sysfs", "/sys", "root of sysfs")
 	f.String("proc", "/proc", "root of procfs")
@@ -129,6 +134,12 @@ the ports at half the fastest's speed or more)`)
 	cmd.Flags().BoolVar(&asJSON, "json", false, `with --once: a line of JSON for each sample, GPU and port, told apart by "kind"`)
 	cmd.AddCommand(newCheck())
 	return cmd
+}
+
+// stateDirectory is the folder that systemd made for the unit, if it did.
+func stateDirectory() string {
+	dir, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":")
+	return dir
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -159,6 +170,9 @@ func load(cmd *cobra.Command) (config, error) {
 	}
 	if c.Interval < time.Second || c.Interval > time.Hour {
 		return config{}, misused(fmt.Errorf("--interval %s is not between 1s and 1h", c.Interval))
+	}
+	if c.SpoolMiB < 1 || c.SpoolMiB > 1<<20 {
+		return config{}, misused(fmt.Errorf("--spool-mib %d is not between 1 and %d", c.SpoolMiB, 1<<20))
 	}
 	if err := collector.CheckPorts(c.Ports); err != nil {
 		return config{}, misused(fmt.Errorf("--ports: %w", err))

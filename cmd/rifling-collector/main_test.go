@@ -153,6 +153,7 @@ func TestOptions(t *testing.T) {
 	t.Setenv("RIFLING_COLLECTOR_SECRET_FILE", "/run/secret")
 	t.Setenv("RIFLING_COLLECTOR_INTERVAL", "30s")
 	t.Setenv("RIFLING_COLLECTOR_PORTS", "mlx5_*,eth0")
+	t.Setenv("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")
 	parse := func(args ...string) (config, error) {
 		cmd := newRoot()
 		var c config
@@ -166,7 +167,7 @@ func TestOptions(t *testing.T) {
 	}
 	got, err := parse("--interval", "5s", "--node", "gpu07")
 	want := config{Node: "gpu07", URL: "https://ctl:6830", SecretFile: "/run/secret", Interval: 5 * time.Second,
-		Ports: []string{"mlx5_*", "eth0"}, Sysfs: "/sys", Proc: "/proc", LogLevel: "info"}
+		Ports: []string{"mlx5_*", "eth0"}, Spool: "/var/lib/x", SpoolMiB: 64, Sysfs: "/sys", Proc: "/proc", LogLevel: "info"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got)\n%s", err, diff)
 	}
@@ -185,6 +186,7 @@ func TestCalledWrongly(t *testing.T) {
 		"an interval of 1 ms":       {[]string{"--interval", "1ms"}, "not between 1s and 1h"},
 		"no pattern":                {[]string{"--ports", "mlx5_[", "check"}, `"mlx5_["`},
 		"no level":                  {[]string{"--log-level", "loud"}, "loud"},
+		"no room":                   {[]string{"--spool-mib", "0"}, "--spool-mib"},
 		"JSON of what":              {[]string{"--json"}, "--json goes with --once"},
 		"--once is not for a check": {[]string{"check", "--once"}, "unknown flag: --once"},
 	} {

@@ -4,8 +4,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rifling/collector"
 )
 
 // stand builds the stand-in NVML and a node of files: a job on one GPU, a
@@ -103,5 +108,51 @@ func TestCheckOfPortsThatAreNotThere(t *testing.T) {
 	var out bytes.Buffer
 	if err := check(t.Context(), c, &out); err == nil || !strings.Contains(out.String(), "FAIL  network  no port that is up has a name of --ports mlx6_*") {
 		t.Errorf("error %v:\n%s", err, out.String())
+	}
+}
+
+// What was measured while riflingd was away arrives after the collector was
+// stopped and started again, once and in order.
+func TestSamplesOutliveTheCollector(t *testing.T) {
+	c := stand(t)
+	c.Spool = t.TempDir()
+	if err := os.WriteFile(c.SecretFile, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := collector.NewReceiver(collector.ReceiverOptions{Secret: collector.SecretFile(c.SecretFile), Now: time.Now})
+	daemon := httptest.NewServer(r)
+	defer daemon.Close()
+	away := c
+	away.URL = "http://127.0.0.1:1"
+	runFor(t, away, time.Second)
+	if got := r.Drain(); len(got) != 0 {
+		t.Fatalf("%d samples came to a daemon that nobody was told of", len(got))
+	}
+	c.URL = daemon.URL
+	runFor(t, c, time.Second)
+	last := map[string]uint64{}
+	var boots []string
+	for _, s := range r.Drain() {
+		if last[s.Boot] == 0 {
+			boots = append(boots, s.Boot)
+		}
+		if s.Seq != last[s.Boot]+1 {
+			t.Errorf("sample %d of run %s comes after %d", s.Seq, s.Boot, last[s.Boot])
+		}
+		last[s.Boot] = s.Seq
+	}
+	if len(boots) != 2 || last[boots[0]] < 2 {
+		t.Errorf("samples of runs %v came, want of both, those of the first first", last)
+	}
+}
+
+// runFor runs the collector for so long.
+func runFor(t *testing.T, c config, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var log bytes.Buffer
+	if err := run(ctx, c, &log); err != nil {
+		t.Fatalf("run: %v\n%s", err, log.String())
 	}
 }

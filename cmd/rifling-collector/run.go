@@ -35,6 +35,9 @@ func run(ctx context.Context, c config, logTo io.Writer) error {
 	if _, err := pusher.Secret(); err != nil {
 		return err
 	}
+	spooling := &changes{log: log, what: "keeping samples on disk"}
+	pusher.Spool = collector.NewSpool(collector.SpoolOptions{Dir: c.Spool, MaxBytes: c.SpoolMiB << 20, Report: spooling.note})
+	pusher.Notice = func(what string) { log.Warn("riflingd found something odd in samples; said once", "what", what) }
 	opening := &changes{log: log, what: "opening NVML"}
 	sampler, gpus := newSampler(c, opening.note)
 
@@ -56,7 +59,7 @@ func run(ctx context.Context, c config, logTo io.Writer) error {
 	sender.Wait()
 	queued, dropped := pusher.Waiting()
 	log.Info("stopped", "unsent", queued, "dropped", dropped)
-	return errors.Join(failed, gpus.Close())
+	return errors.Join(failed, pusher.Spool.Close(), gpus.Close())
 }
 
 // sampleUntil reads the node at each interval until ctx ends, or until the
