@@ -36,7 +36,10 @@ build: setup ## the programs, the demo and the emulated GPU stack into bin/
 	@mkdir -p bin
 	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS) -extldflags "-Wl,-z,lazy"' -o bin/ ./cmd/... ./contrib/...
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./contrib/emujob
-	gcc -shared -fPIC -O2 -Wall -Wextra -Wno-format-truncation -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 contrib/nvmlstub/*.c
+	gcc -shared -fPIC -O2 -Wall -Wextra -Wno-format-truncation -Wl,-soname,libnvidia-ml.so.1 -o bin/libnvidia-ml.so.1 contrib/nvmlstub/nvmlstub.c
+# The same with what the drivers 418 and 470 have, for labs of old nodes.
+	for old in 418 470; do gcc -shared -fPIC -O2 -DNVMLSTUB_DRIVER=$$old -Wl,-soname,libnvidia-ml.so.1 \
+		-o bin/libnvidia-ml-$$old.so.1 contrib/nvmlstub/nvmlstub.c || exit; done
 
 demo: build ## rifling beside a real Slurm with emulated GPUs on this machine (root)
 	@bin/demo

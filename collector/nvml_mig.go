@@ -38,7 +38,7 @@ func (n *NVML) meetMIG(dev nvml.Device, c *card) {
 	switch {
 	case why != "":
 	case n.migOn(dev):
-		slices := n.slices(dev, nil)
+		slices := n.slices(dev, Odd{})
 		c.say("mig", true, "on, %d instances, each a GPU of its own; no power, NVLink or PCIe of theirs", len(slices))
 	default:
 		c.say("mig", true, "off")
@@ -46,7 +46,7 @@ func (n *NVML) meetMIG(dev nvml.Device, c *card) {
 }
 
 // slices lists the instances of a card in MIG mode. Those that NVML does not
-// tell the UUID of are counted in odd, which may be nil.
+// tell the UUID of are counted in odd.
 func (n *NVML) slices(dev nvml.Device, odd Odd) []slice {
 	places, ret := dev.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS || places < 1 || places > maxSlices {
@@ -60,9 +60,7 @@ func (n *NVML) slices(dev nvml.Device, odd Odd) []slice {
 		}
 		s := slice{dev: mig, gi: -1, ci: -1}
 		if s.uuid, ret = mig.GetUUID(); ret != nvml.SUCCESS || !strings.HasPrefix(s.uuid, "MIG") {
-			if odd != nil {
-				odd["MIG instance without a UUID"]++
-			}
+			odd["MIG instance without a UUID"]++
 			continue
 		}
 		if n.has["nvmlDeviceGetGpuInstanceId"] {
@@ -75,7 +73,7 @@ func (n *NVML) slices(dev nvml.Device, odd Odd) []slice {
 				s.ci = id
 			}
 		}
-		s.part = n.part(mig, places)
+		s.part = n.part(mig, places, odd)
 		out = append(out, s)
 	}
 	return out
@@ -87,10 +85,15 @@ const maxSlices = 64
 // part is the instance's part of the card's compute slices. A card has as many
 // of them as instances of the smallest kind fit on it: 7, or 4 on an A30.
 // Where the driver does not tell, instances count as equal parts.
-func (n *NVML) part(mig nvml.Device, places int) float64 {
+func (n *NVML) part(mig nvml.Device, places int, odd Odd) float64 {
 	if n.has["nvmlDeviceGetAttributes"] {
-		if a, ret := mig.GetAttributes(); ret == nvml.SUCCESS && a.ComputeInstanceSliceCount >= 1 {
-			return min(1, float64(a.ComputeInstanceSliceCount)/float64(places))
+		a, ret := mig.GetAttributes()
+		has := a.ComputeInstanceSliceCount
+		if ret == nvml.SUCCESS && has >= 1 && int64(has) <= int64(places) {
+			return float64(has) / float64(places)
+		}
+		if ret == nvml.SUCCESS {
+			odd["MIG slices out of range"]++
 		}
 	}
 	return 1 / float64(places)

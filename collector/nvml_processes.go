@@ -27,7 +27,7 @@ func (r *cardReading) processes(g *GPU) {
 	}
 	g.ProcessesKnown = true
 	r.addProcesses(g, procs)
-	if len(g.Processes) > 1 && r.c.sharesOK {
+	if len(procs) > 1 && r.c.sharesOK {
 		r.shares(r.dev, g)
 	}
 }
