@@ -178,8 +178,19 @@ func (r *Receiver) keep(group []*pending) {
 		r.known[node] = s
 	}
 	r.mu.Lock()
+	r.stats.Groups++
 	r.stats.Nodes = len(r.known)
 	r.mu.Unlock()
+}
+
+// Take takes samples that a source of this process has read, with the same
+// checks as those of collectors. It returns how many were new and sound.
+func (r *Receiver) Take(samples []Sample) (int, error) {
+	a, err := r.take(&Batch{Version: BatchVersion, Samples: samples})
+	if err != nil {
+		return 0, err
+	}
+	return a.Accepted, nil
 }
 
 // bySequence brings the samples of one run into the order in which they were

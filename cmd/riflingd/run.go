@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"rifling/cmd/internal/config"
@@ -59,7 +60,12 @@ func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err
 	defer server.close()
 	log.Info("started", "version", version, "mode", c.Mode, "policy", c.Policy, "interval", c.Interval,
 		"slurmrestd", c.Slurm.URL, "database", c.Database, "listen", c.Listen.Address)
+	var tidy sync.WaitGroup
+	tidyUntil, end := context.WithCancel(ctx)
+	tidy.Go(func() { d.tidy(tidyUntil) })
 	d.work(ctx, once)
+	end()
+	tidy.Wait()
 	return d.stop()
 }
 
@@ -93,12 +99,12 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	telemetry, err := newTelemetry(c)
-	if err != nil {
+	if d.store, err = store.Open(c.Database, store.Options{MaxSamples: c.Samples.MaxRows}); err != nil {
 		return err
 	}
-	if d.store, err = store.Open(c.Database, store.Options{}); err != nil {
-		return err
+	telemetry, err := newTelemetry(ctx, c, d.store, d.log)
+	if err != nil {
+		return errors.Join(err, d.store.Close())
 	}
 	d.metrics = newMetrics(telemetry)
 	d.loop = &cycle.Loop{

@@ -49,6 +49,7 @@ type Config struct {
 	Profile   Profile       `mapstructure:"profile"`
 	Agent     Agent         `mapstructure:"agent"`
 	Listen    Listen        `mapstructure:"listen"`
+	Samples   Samples       `mapstructure:"samples"`
 	Log       Log           `mapstructure:"log"`
 }
 
@@ -123,6 +124,13 @@ type Listen struct {
 	KeyFile    string `mapstructure:"key-file"`
 }
 
+// Samples is how long counters are kept in which detail.
+type Samples struct {
+	Raw         time.Duration `mapstructure:"raw"`
+	FiveMinutes time.Duration `mapstructure:"five-minutes"`
+	MaxRows     int64         `mapstructure:"max-rows"`
+}
+
 // Log is how riflingd writes its log.
 type Log struct {
 	Level  string `mapstructure:"level"`
@@ -160,8 +168,9 @@ func Default() Config {
 			Alpha: learn.Alpha, Tau: learn.Tau, Epsilon: learn.Epsilon, EpsilonMin: learn.EpsilonMin,
 			EpsilonDecay: learn.EpsilonDecay, Margin: learn.Margin, Prior: "rule", PriorWeight: 3,
 		},
-		Listen: Listen{Address: "127.0.0.1:6830"},
-		Log:    Log{Level: "info", Format: "text"},
+		Listen:  Listen{Address: "127.0.0.1:6830"},
+		Samples: Samples{Raw: 48 * time.Hour, FiveMinutes: 30 * 24 * time.Hour, MaxRows: 3_000_000},
+		Log:     Log{Level: "info", Format: "text"},
 	}
 }
 

@@ -35,6 +35,9 @@ func (c *Config) Validate() error {
 		{c.Agent.Alpha <= 0 || c.Agent.Alpha > 1, "agent.alpha", c.Agent.Alpha, "use more than 0, at most 1"},
 		{c.Agent.Tau <= 0, "agent.tau", c.Agent.Tau, "use e.g. 1h"},
 		{c.Agent.Epsilon < 0 || c.Agent.Epsilon > 1, "agent.epsilon", c.Agent.Epsilon, "use 0 to 1"},
+		{c.Samples.Raw < time.Hour, "samples.raw", c.Samples.Raw, "use 1h or more; 48h suits most sites"},
+		{c.Samples.FiveMinutes < c.Samples.Raw, "samples.five-minutes", c.Samples.FiveMinutes, "use samples.raw or more, e.g. 720h"},
+		{c.Samples.MaxRows < 10_000, "samples.max-rows", c.Samples.MaxRows, "use 10000 or more; a row takes about 50 bytes"},
 		{c.Agent.Prior != "rule" && c.Agent.Prior != "none", "agent.prior", c.Agent.Prior, "use rule or none"},
 	}
 	for _, r := range rules {
