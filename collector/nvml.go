@@ -228,10 +228,13 @@ func (n *NVML) readCard(index int, now time.Time, odd Odd) ([]GPU, nvml.Return) 
 	if ret != nvml.SUCCESS {
 		return nil, ret
 	}
+	if mig := n.migOn(dev); mig != c.mig {
+		n.meet(dev, c, index) // it was turned on or off
+	}
 	r := &cardReading{n: n, c: c, dev: dev, now: now, odd: odd}
 	r.fields()
 	throttled := r.throttled()
-	if n.migOn(dev) {
+	if c.mig {
 		gpus := r.instances(throttled)
 		return gpus, r.lost
 	}

@@ -4,6 +4,7 @@ package collector
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,11 +103,17 @@ func TestMIGInstancesAreGPUs(t *testing.T) {
 		}
 		return []GPU{g("MIG-GPU-a-1-0", 3./7, act[0], 100), g("MIG-GPU-a-2-0", 2./7, act[1], 200), g("MIG-GPU-a-5-0", 1./7, act[2])}
 	}
-	equal := cmp.Comparer(func(a, b float64) bool { return about(a, b) })
+	equal := cmp.Comparer(about)
 	t.Run("GPM of each instance", func(t *testing.T) {
-		r := play(t, standIn(t, newest), nil, node("MIG")...).last(t)
+		got := play(t, standIn(t, newest), nil, node("MIG")...)
+		r := got.last(t)
 		if diff := cmp.Diff(want(SourceGPM, 0.8, 0.4, 0), r.GPUs, equal, cmp.AllowUnexported(reading{})); diff != "" || len(r.Odd) > 0 {
 			t.Errorf("odd %v (-want +got)\n%s", r.Odd, diff)
+		}
+		for name, want := range map[string]string{"mig": "on, 3 instances", "power": "not known by instance", "gpm": "SM activity"} {
+			if s := got.source(name); !strings.Contains(s.Detail, want) {
+				t.Errorf("source %+v", s)
+			}
 		}
 	})
 	t.Run("garbage from GPM is counted and nothing is made of it", func(t *testing.T) {
@@ -163,6 +170,9 @@ func TestMIGInstancesAreGPUs(t *testing.T) {
 		}
 		if g := got.last(t).GPUs; len(g) != 1 || g[0].UUID != "GPU-a" || g[0].Card != "" {
 			t.Errorf("after MIG was turned off: %+v", g)
+		}
+		if s := got.source("power"); !s.OK {
+			t.Errorf("after MIG was turned off: %+v", s)
 		}
 	})
 }

@@ -124,10 +124,15 @@ func (r *cardReading) stamp(id uint32, micro int64, name string) (time.Time, boo
 	if micro == 0 {
 		return r.now, true
 	}
+	return r.stampAt(id, micro, r.now, name)
+}
+
+// stampAt is stamp by a clock that shows wall.
+func (r *cardReading) stampAt(id uint32, micro int64, wall time.Time, name string) (time.Time, bool) {
 	if last := r.c.stamps[id]; last.micro == micro {
 		return last.at, r.now.Sub(last.at) <= stampOld || r.oddStamp(name)
 	}
-	age := r.now.Sub(time.UnixMicro(micro))
+	age := wall.Sub(time.UnixMicro(micro)) // by the wall clock: a stamp has no other
 	if age > stampOld || age < -stampAhead {
 		return time.Time{}, r.oddStamp(name)
 	}

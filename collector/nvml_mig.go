@@ -35,11 +35,11 @@ func (n *NVML) meetMIG(dev nvml.Device, c *card) {
 		_, _, ret := dev.GetMigMode()
 		return ret
 	})
+	c.mig = why == "" && n.migOn(dev)
 	switch {
 	case why != "":
-	case n.migOn(dev):
-		slices := n.slices(dev, Odd{})
-		c.say("mig", true, "on, %d instances, each a GPU of its own; no power, NVLink or PCIe of theirs", len(slices))
+	case c.mig:
+		c.say("mig", true, "on, %d instances, each a GPU of its own", len(n.slices(dev, Odd{})))
 	default:
 		c.say("mig", true, "off")
 	}

@@ -41,8 +41,7 @@ type card struct {
 	energy                       meter   // mJ
 	throttle                     map[uint32]*meter
 	gpm                          *gpmPair // nil without GPM
-	migCapable                   bool
-	migMax                       int
+	mig                          bool     // on when the card was met
 	instances                    map[string]*instance
 }
 
@@ -99,9 +98,16 @@ func (n *NVML) meet(dev nvml.Device, c *card, index int) {
 	n.meetFields(dev, c)
 	n.meetMIG(dev, c)
 	n.meetProcesses(dev, c)
-	n.meetActivity(dev, c)
-	n.meetNVLink(dev, c)
-	n.meetPCIe(dev, c)
+	c.note("gpm", n.meetGPM(dev, c), "SM activity over the interval")
+	if c.mig {
+		for _, name := range []string{"power", "utilization", "nvlink", "pcie"} {
+			c.say(name, false, "the card's, not known by instance")
+		}
+	} else {
+		n.meetPower(dev, c)
+		n.meetNVLink(dev, c)
+		n.meetPCIe(dev, c)
+	}
 	n.meetThrottle(dev, c)
 }
 
@@ -146,8 +152,9 @@ func (n *NVML) meetProcesses(dev nvml.Device, c *card) {
 	c.sharesOK = c.note("process utilization", why, "jobs that share the card are told apart")
 }
 
-func (n *NVML) meetActivity(dev nvml.Device, c *card) {
-	c.note("gpm", n.meetGPM(dev, c), "SM activity over the interval")
+// meetPower looks for power and utilization, by which activity is known where
+// there is no GPM.
+func (n *NVML) meetPower(dev nvml.Device, c *card) {
 	var mw uint32
 	why := n.tried("nvmlDeviceGetPowerUsage", func() (ret nvml.Return) {
 		_, ret = dev.GetPowerUsage()
