@@ -27,6 +27,9 @@ type SlurmSettings struct {
 	BackfillDepth      int           // bf_max_job_test
 	BackfillMaxStart   int           // bf_max_job_start; 0: no limit
 	ArrayReserve       int           // bf_max_job_array_resv
+	// Phase is what the wall clock shows past a full minute when the
+	// simulation begins: slurmctld rounds times by the clock.
+	Phase time.Duration
 
 	// Cores tells that the GPUs of the simulation are cores to Slurm, not
 	// generic resources: nodes are then compared by all that is free on them.
@@ -75,6 +78,8 @@ type SlurmModel struct {
 	full             bool          // the next run looks at the whole queue
 	backAt, backLast time.Duration // the same of backfill
 	dirty            bool          // something changed since the last backfill pass
+	ticking          bool          // backfill passes follow one another, since jobs wait
+	waiting          bool          // jobs waited when the last Pass ended
 
 	fit   fitter
 	plan  plan
@@ -111,6 +116,7 @@ func (m *SlurmModel) Pass(st *State, what Change) {
 		m.init(st)
 	}
 	now := st.now
+	m.tick(now)
 	m.follow(what)
 	if what&(Submitted|Requeued|Updated|NodesUp) != 0 {
 		m.wantMain(max(m.poll(now), m.mainLast+m.Settings.BatchDelay))
@@ -133,9 +139,30 @@ func (m *SlurmModel) Pass(st *State, what Change) {
 			m.dirty = false
 			m.backLast = now
 			m.backfill()
+			m.ticking = true
 		}
 	}
 	m.next()
+	m.waiting = st.pending.live > 0
+}
+
+// tick accounts for the backfill passes that were due since the last event and
+// left out because nothing had changed. As long as jobs wait, each pass touches
+// their estimates, and so is followed by the next one after BackfillInterval;
+// with an empty queue slurmctld looks every Poll whether there is work.
+func (m *SlurmModel) tick(now time.Duration) {
+	every := m.Settings.BackfillInterval
+	if !m.ticking || every <= 0 || m.backAt >= 0 {
+		return
+	}
+	passed := (now - m.backLast) / every
+	switch {
+	case passed <= 0:
+	case !m.waiting:
+		m.ticking = false
+	default:
+		m.backLast += passed * every
+	}
 }
 
 // poll is the first look of a slurmctld thread after an event now.
@@ -162,7 +189,9 @@ func (m *SlurmModel) next() {
 		m.st.Wake(m.mainAt)
 	}
 	if !m.Settings.NoBackfill && m.dirty && m.backAt < 0 {
-		m.backAt = max(m.poll(m.st.now), m.backLast+m.Settings.BackfillInterval)
+		if m.backAt = m.backLast + m.Settings.BackfillInterval; !m.ticking {
+			m.backAt = max(m.backAt, m.poll(m.st.now))
+		}
 	}
 	if m.backAt >= 0 {
 		m.st.Wake(m.backAt)

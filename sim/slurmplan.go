@@ -153,19 +153,27 @@ func (p *plan) nth(avail NodeSet, need, each int) time.Duration {
 	return p.least[need-1]
 }
 
-// windows goes through the ends of jobs on nodes of avail as slurmctld does:
-// all within a window of the first are taken together, and the next window is
-// twice as long. Each call of yield stands for one such step, at the last end
-// in it; jobs are those that will have ended, as a part of order.
-func (p *plan) windows(avail NodeSet, yield func(at time.Duration, upTo int) bool) {
-	window := firstWindow
+// windows goes through the ends of jobs on nodes of avail as slurmctld does: in
+// spans that all count from the first end, rounded up to firstWindow by the
+// wall clock, and that double until the next end is inside. Each call of yield
+// stands for one such span, at the last end in it; the first upTo jobs of order
+// will then have ended.
+func (p *plan) windows(avail NodeSet, phase time.Duration, yield func(at time.Duration, upTo int) bool) {
+	base, window := time.Duration(-1), firstWindow
 	for i := 0; i < len(p.order); {
 		if !p.order[i].meets(avail) {
 			i++
 			continue
 		}
-		limit, last := p.order[i].holdEnd()+window, p.order[i].holdEnd()
-		for ; i < len(p.order) && p.order[i].holdEnd() <= limit; i++ {
+		end := p.order[i].holdEnd()
+		if base < 0 {
+			base = end + firstWindow - (end+phase)%firstWindow
+		}
+		for base+window < end {
+			window *= 2
+		}
+		last := end
+		for ; i < len(p.order) && p.order[i].holdEnd() <= base+window; i++ {
 			if p.order[i].meets(avail) {
 				last = p.order[i].holdEnd()
 			}
@@ -220,7 +228,7 @@ func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Al
 		}
 	}
 	done := 0
-	p.windows(avail, func(end time.Duration, upTo int) bool {
+	p.windows(avail, m.Settings.Phase, func(end time.Duration, upTo int) bool {
 		if end < exact {
 			return false
 		}

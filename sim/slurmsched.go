@@ -143,7 +143,7 @@ func (m *SlurmModel) place(j *JobState) (tried, started bool) {
 // rounded is a time in backfill's resolution.
 func (m *SlurmModel) rounded(at time.Duration) time.Duration {
 	if r := m.Settings.BackfillResolution; r > 0 {
-		return at / r * r
+		return (at+m.Settings.Phase)/r*r - m.Settings.Phase
 	}
 	return at
 }
