@@ -39,12 +39,13 @@ var importMap = map[string][]string{
 	"store":           {"slurm", "profile", "agent", "policy"},
 	"sim":             {"slurm"},
 	"sim/trace":       {"slurm", "sim"},
+	"sim/peer":        {"slurm", "sim", "sim/trace"},
 	"sim/run":         {"slurm", "profile", "agent", "policy", "cycle", "sim", "sim/trace"},
 	"report":          {"slurm", "policy"},
 }
 
 // pure packages get time, randomness, files and loggers from their callers.
-var pure = []string{"slurm", "profile", "agent", "policy", "sim", "sim/trace", "report"}
+var pure = []string{"slurm", "profile", "agent", "policy", "sim", "sim/trace", "sim/peer", "report"}
 
 // impureImports are closed to pure packages.
 var impureImports = []string{
