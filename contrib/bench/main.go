@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -29,15 +28,10 @@ var benches = []bench{
 	{"speed-model", "the speed model against measured placements that it was not fitted to", speedModel},
 	{"peers", "published simulators replayed: ours beside what their programs printed", peers},
 	{"slurm-fidelity", "Slurm's model beside a real slurmctld on the same jobs", slurmFidelity},
-	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
-	{"history", "a year of accounting imported, killed and resumed", history},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
 }
 
 func main() {
-	if filepath.Base(os.Args[0]) == "sacct" { // as history's stand-in
-		os.Exit(historySacct(os.Args[1:]))
-	}
 	only := flag.String("only", "", "run the benchmark of this name")
 	list := flag.Bool("list", false, "list the benchmarks")
 	flag.Parse()
