@@ -30,4 +30,3 @@ func tree(t *testing.T, files map[string]string) string {
 	}
 	return dir
 }
-

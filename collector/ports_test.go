@@ -138,7 +138,7 @@ func TestEthernetDoesNotStandIn(t *testing.T) {
 		}
 		return out
 	}
-	state := filepath.Join(root, "class/infiniband/mlx5_0/ports/1/state")
+	state := filepath.Join(root, "class", "infiniband", "mlx5_0", "ports", "1", "state")
 	for _, tc := range []struct {
 		state string
 		want  []string

@@ -144,6 +144,10 @@ func whose(g *collector.GPUView) string {
 		}
 		out = append(out, text)
 	}
+	who := fmt.Sprintf("%d processes", g.Processes)
+	if g.Processes == 1 {
+		who = "a process"
+	}
 	switch {
 	case len(out) > 0:
 		return strings.Join(out, "; ")
@@ -152,11 +156,11 @@ func whose(g *collector.GPUView) string {
 	case g.Processes == 0:
 		return "idle"
 	case g.NoJob == collector.WayHidden:
-		return fmt.Sprintf("%d processes, not below procfs", g.Processes)
+		return who + ", not below procfs"
 	case g.NoJob == collector.WayClosed:
-		return fmt.Sprintf("%d processes, whose environment must not be read", g.Processes)
+		return who + ", whose environment must not be read"
 	}
-	return fmt.Sprintf("%d processes, of no job", g.Processes)
+	return who + ", of no job"
 }
 
 func portSpeed(p *collector.PortView) string {

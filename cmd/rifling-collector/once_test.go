@@ -95,7 +95,7 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 	if err := printOnce(t.Context(), c, false, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"job 17 by cgroup", "1 processes, of no job", "idle", "counts", "down"} {
+	for _, want := range []string{"job 17 by cgroup", "a process, of no job", "idle", "counts", "down"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables do not say %q:\n%s", want, out.String())
 		}
