@@ -92,7 +92,7 @@ func newCluster(spec Spec) (*cluster, error) {
 	}
 	for i := range spec.Nodes {
 		c.free[i], c.freeCPUs[i], c.up[i] = c.gpus[i], c.cpus[i], true
-		c.byFree[c.free[i]].Add(i)
+		c.show(i)
 		c.upSet.Add(i)
 	}
 	return c, c.addPartitions()
@@ -161,25 +161,44 @@ func (c *cluster) give(j *JobState, a Alloc) {
 
 // move changes the free GPUs and CPUs of a node.
 func (c *cluster) move(n int, gpus, cpus int32) {
-	if c.up[n] {
-		c.byFree[c.free[n]].Remove(n)
-		c.byFree[c.free[n]+gpus].Add(n)
-	}
+	c.hide(n)
 	c.free[n] += gpus
 	c.freeCPUs[n] += cpus
 	c.inUse -= int(gpus)
+	c.show(n)
+}
+
+// hide takes what is free on a node out of the sets and counts, show puts it
+// back.
+func (c *cluster) hide(n int) { c.count(n, -1) }
+func (c *cluster) show(n int) { c.count(n, 1) }
+
+func (c *cluster) count(n, sign int) {
+	if !c.up[n] {
+		return
+	}
+	free := int(c.free[n])
+	c.idle += sign * free
+	if free < int(c.gpus[n]) {
+		c.scattered += sign * free
+	}
+	if sign > 0 {
+		c.byFree[free].Add(n)
+	} else {
+		c.byFree[free].Remove(n)
+	}
 }
 
 func (c *cluster) setUp(n int, up bool) {
 	if c.up[n] == up {
 		return
 	}
+	c.hide(n)
 	c.up[n] = up
+	c.show(n)
 	if up {
-		c.byFree[c.free[n]].Add(n)
 		c.upSet.Add(n)
 	} else {
-		c.byFree[c.free[n]].Remove(n)
 		c.upSet.Remove(n)
 	}
 }

@@ -113,7 +113,7 @@ func (e *Engine) RunTo(at time.Duration) error {
 	for {
 		next, ok := e.Next()
 		if !ok || next > at {
-			e.st.now = max(e.st.now, at)
+			e.advance(max(e.st.now, at))
 			return nil
 		}
 		if _, err := e.Step(); err != nil {
@@ -134,7 +134,7 @@ func (e *Engine) Step() (more bool, err error) {
 		}
 		return false, e.stuck()
 	}
-	st.now = now
+	e.advance(now)
 	st.pending.squeeze()
 	st.running.squeeze()
 	for len(st.ends) > 0 && st.ends[0].endAt <= now {
@@ -156,9 +156,22 @@ func (e *Engine) Step() (more bool, err error) {
 	return true, e.pass()
 }
 
+// advance moves the time on.
+func (e *Engine) advance(to time.Duration) {
+	if st := &e.st; st.pending.live > 0 {
+		dt := (to - st.now).Seconds()
+		e.stats.Idle += dt * float64(st.c.idle)
+		e.stats.Scattered += dt * float64(st.c.scattered)
+	}
+	e.st.now = to
+}
+
 func (e *Engine) pass() error {
 	st := &e.st
 	what, before := st.changed, st.starts
+	if what&^(Woken|Updated) != 0 {
+		st.version++
+	}
 	if st.changed = 0; what == 0 {
 		return st.err
 	}
@@ -167,6 +180,9 @@ func (e *Engine) pass() error {
 	clear(st.arrived)
 	clear(st.gone)
 	st.arrived, st.gone = st.arrived[:0], st.gone[:0]
+	if st.starts != before {
+		st.version++
+	}
 	if st.starts == before && !e.more && len(st.ends) == 0 && len(e.outages) == 0 && st.pending.live > 0 {
 		if e.idle++; e.idle > maxIdle {
 			return e.stuck()

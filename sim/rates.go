@@ -124,3 +124,17 @@ func (c *cluster) contends(j *JobState) bool {
 	}
 	return comm >= ContendShare*(m.ComputeSeconds+comm)
 }
+
+// Traffic is what counters would show of a running job with a model: the part
+// of the time in which its GPUs compute, 0..1, and the bytes per second that
+// pass each of its GPUs. Both are 0 before its work begins.
+func (st *State) Traffic(j *JobState) (compute, bytesPerGPU float64) {
+	if j.Model == nil || st.now < j.begins {
+		return 0, 0
+	}
+	iterations := j.Rate * PackedRate(*j.Model, j.GPUs)
+	return min(1, iterations*j.Model.ComputeSeconds), iterations * RingBytes(*j.Model, j.GPUs)
+}
+
+// Shares reports whether another job holds GPUs on the node.
+func (st *State) Shares(n int) bool { return len(st.c.holds[n]) > 1 }

@@ -21,6 +21,7 @@ type State struct {
 	changed          Change
 	arrived, gone    []*JobState // that joined the queue, or ended, since the last pass
 	starts           int         // of jobs, in all
+	version          int
 	err              error
 	affected         []*JobState // scratch of rates
 }
@@ -81,6 +82,16 @@ func (st *State) NodesWith(gpus int) NodeSet { return st.c.byFree[gpus] }
 
 // MostGPUs is the size of the largest node.
 func (st *State) MostGPUs() int { return st.c.most }
+
+// CPUs and FreeCPUs are the processors of node n and those not taken.
+func (st *State) CPUs(n int) int { return int(st.c.cpus[n]) }
+
+// FreeCPUs returns the processors of node n that no job holds.
+func (st *State) FreeCPUs(n int) int { return int(st.c.freeCPUs[n]) }
+
+// Version grows whenever a job comes, starts or ends, or a node goes or comes
+// back; State.Update does not count.
+func (st *State) Version() int { return st.version }
 
 // Leaf returns the index of the node's leaf switch.
 func (st *State) Leaf(n int) int { return int(st.c.leaf[n]) }

@@ -252,4 +252,7 @@ type Stats struct {
 	Jobs, Events, Passes int
 	MostLive             int // jobs pending and running at once
 	End                  time.Duration
+	// Idle and Scattered are GPU time that was free while jobs waited, and
+	// that part of it which lay on nodes that were partly taken.
+	Idle, Scattered float64 // GPU seconds
 }
