@@ -31,6 +31,7 @@ type cluster struct {
 	qos              map[string]int
 	most             int // GPUs of the largest node
 	totalGPUs, inUse int
+	idle, scattered  int           // GPUs free on nodes in service; those of them on nodes that are partly taken
 	holds            [][]*JobState // jobs by node that hold GPUs there
 	touched          NodeSet       // nodes whose jobs changed since a scheduler looked
 	contenders       []int32       // jobs by node whose traffic slows others
