@@ -98,6 +98,8 @@ func checkRights(c config, f *findings) {
 	switch {
 	case !r.known:
 		f.none("rights", "%s has no self/status: what can be seen of processes is not known", c.Proc)
+	case r.inside:
+		f.none("rights", "it runs in a PID namespace of its own, where drivers show no process ids or the host's: jobs may not be found (run it in the host's, as by --pid=host)")
 	case r.hidepid && !r.ptrace:
 		f.fail("rights", "%s: procfs hides other users' processes (hidepid): no job can be found (give it CAP_SYS_PTRACE, as the unit does, or mount procfs with gid= of its group)", who)
 	case !r.environ():

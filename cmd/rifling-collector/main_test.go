@@ -258,6 +258,19 @@ func TestReadRights(t *testing.T) {
 			if got := readRights(dir); got != tc.want {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
+			if err := os.MkdirAll(filepath.Join(dir, "self", "ns"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for ns, inside := range map[string]bool{"pid:[4026531836]": false, "pid:[4026532201]": true} {
+				link := filepath.Join(dir, "self", "ns", "pid")
+				_ = os.Remove(link)
+				if err := os.Symlink(ns, link); err != nil {
+					t.Fatal(err)
+				}
+				if got := readRights(dir); got.inside != inside {
+					t.Errorf("in %s: %+v", ns, got)
+				}
+			}
 		})
 	}
 }

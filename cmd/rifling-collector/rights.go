@@ -15,6 +15,7 @@ type rights struct {
 	ptrace  bool // CAP_SYS_PTRACE
 	files   bool // CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE
 	hidepid bool // procfs hides other users' processes from those without CAP_SYS_PTRACE
+	inside  bool // in a PID namespace of its own, where NVML may not know its process ids
 }
 
 // environ reports whether other users' environments can be read.
@@ -49,8 +50,13 @@ func readRights(proc string) rights {
 			r.hidepid = hides(f[3])
 		}
 	}
+	ns, err := os.Readlink(filepath.Join(proc, "self", "ns", "pid"))
+	r.inside = err == nil && ns != hostPIDs
 	return r
 }
+
+// hostPIDs is the first PID namespace, whose number is part of the kernel.
+const hostPIDs = "pid:[4026531836]"
 
 // hides reports whether the mount options of a procfs hide processes: hidepid=1
 // hides what they are, 2 that they are.
