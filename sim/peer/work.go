@@ -84,3 +84,19 @@ func FromMuri(jobs []trace.Job) ([]Work, error) {
 	}
 	return out, nil
 }
+
+// FromBatch turns a trace of a batch system into whole seconds. A job that
+// does not say how long it may run asks for what it runs, as RLScheduler's
+// program takes it.
+func FromBatch(jobs []trace.Job) []Batch {
+	out := make([]Batch, len(jobs))
+	for i, j := range jobs {
+		out[i] = Batch{
+			Submit: int(j.Submit.Seconds()), Run: int(j.Duration.Seconds()), Asked: int(j.Limit.Seconds()), Procs: j.GPUs,
+		}
+		if out[i].Asked == 0 {
+			out[i].Asked = out[i].Run
+		}
+	}
+	return out
+}
