@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -21,7 +22,8 @@ import (
 )
 
 // stand builds the stand-in NVML and a node of files: a job on one GPU, a
-// process of nobody on another, a third idle; one port up, one down.
+// process of nobody on another, a third idle, a fourth that two jobs share; one
+// port up, one down.
 func stand(t *testing.T) config {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -30,6 +32,9 @@ func stand(t *testing.T) config {
 	const ib, eth = "sys/class/infiniband/mlx5_0/ports/1/", "sys/class/net/eth0/"
 	dir := files(t, map[string]string{
 		"gpu/0": gpuFile("GPU-a", 100), "gpu/1": gpuFile("GPU-b", 101), "gpu/2": gpuFile("GPU-c", 0),
+		"gpu/3":           strings.Replace(gpuFile("GPU-d", 0), "pid 0", "proc 100 60\nproc 102 20", 1),
+		"proc/102/stat":   "102 (b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12347 0 0\n",
+		"proc/102/cgroup": "0::/system.slice/slurmstepd.scope/job_18/step_0/user/task_0\n",
 		"proc/100/stat":   "100 (a) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0\n",
 		"proc/100/cgroup": "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0\n",
 		"proc/101/stat":   "101 (b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12346 0 0\n",
@@ -51,8 +56,36 @@ func stand(t *testing.T) config {
 		Library: lib, Sysfs: filepath.Join(dir, "sys"), Proc: filepath.Join(dir, "proc"), LogLevel: "info"}
 }
 
+// keepFresh gives a GPU's file new time stamps until the test ends: only what
+// is newer than the last reading tells who was busy since.
+func keepFresh(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, _, _ := strings.Cut(string(text), "stamp_us")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			fresh := fmt.Sprintf("%sstamp_us %d\n", lines, time.Now().UnixMicro())
+			if err := os.WriteFile(path+".new", []byte(fresh), 0o600); err != nil {
+				t.Error(err)
+			}
+			if err := os.Rename(path+".new", path); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+}
+
 func TestOnceShowsAllThatIsThere(t *testing.T) {
 	c := stand(t)
+	keepFresh(t, filepath.Join(os.Getenv("RIFLING_NVML_STUB_DIR"), "gpu", "3"))
 	var out bytes.Buffer
 	if err := printOnce(t.Context(), c, true, &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -60,18 +93,23 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 	var got []string
 	for dec := json.NewDecoder(&out); dec.More(); {
 		var l struct {
-			Kind    string
-			Node    string
-			UUID    string
-			Name    string
-			Up      bool
-			Used    bool
-			NoJob   string `json:"no_job"`
-			JobID   int    `json:"job_id"`
-			FoundBy map[string]int
-			Jobs    []struct {
+			Kind      string
+			Node      string
+			UUID      string
+			Name      string
+			Up        bool
+			Used      bool
+			NoJob     string `json:"no_job"`
+			JobID     int    `json:"job_id"`
+			Model     string
+			GPUs      int
+			Weight    float64
+			GPUShared bool `json:"gpu_shared"`
+			FoundBy   map[string]int
+			Jobs      []struct {
 				JobID   int    `json:"job_id"`
 				FoundBy string `json:"found_by"`
+				Share   float64
 			}
 		}
 		if err := dec.Decode(&l); err != nil {
@@ -79,14 +117,21 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 		}
 		line := []string{l.Kind, l.Node, l.UUID, l.Name, l.NoJob}
 		for _, j := range l.Jobs {
-			line = append(line, j.FoundBy)
+			line = append(line, fmt.Sprintf("%d %s %.2f", j.JobID, j.FoundBy, j.Share))
+		}
+		if l.Kind == "sample" {
+			line = append(line, fmt.Sprint(l.JobID))
+		}
+		if l.GPUShared && l.GPUs == 1 && l.Weight == 0.125 && l.Model != "" {
+			line = append(line, "shared")
 		}
 		if l.Used {
 			line = append(line, "used")
 		}
 		got = append(got, strings.Join(strings.Fields(strings.Join(line, " ")), " "))
 	}
-	want := []string{"node gpu01", "sample gpu01", "gpu GPU-a cgroup", "gpu GPU-b none", "gpu GPU-c", "port mlx5_0/1 used", "port eth0"}
+	want := []string{"node gpu01", "sample gpu01 17", "sample gpu01 18 shared", "gpu GPU-a 17 cgroup 1.00", "gpu GPU-b none", "gpu GPU-c",
+		"gpu GPU-d 17 cgroup 0.75 18 cgroup 0.25", "port mlx5_0/1 used", "port eth0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
