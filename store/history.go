@@ -102,8 +102,8 @@ func (p *PastWriter) begin(ctx context.Context, tx *sqlx.Tx) (*pastTx, error) {
 		return stmt
 	}
 	w.insert, w.update = prepare(insertPast), prepare(updatePast)
-	w.addWord = prepare(`INSERT INTO past_words (word, used) VALUES (?, ?)`)
-	w.findWord = prepare(`SELECT id, used FROM past_words WHERE word = ?`)
+	w.addWord = prepare(`INSERT INTO past_words (hash, word, used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`)
+	w.findWord = prepare(`SELECT id, used, word FROM past_words WHERE hash = ?`)
 	w.useWord = prepare(`UPDATE past_words SET used = ? WHERE id = ?`)
 	if err := errors.Join(errs...); err != nil {
 		w.close()
@@ -210,11 +210,8 @@ func (w *pastTx) word(ctx context.Context, word string, used int64) (any, error)
 	}
 	e, ok := w.words.byWord[word]
 	if !ok {
-		err := w.findWord.QueryRowContext(ctx, word).Scan(&e.id, &e.used)
-		if errors.Is(err, sql.ErrNoRows) {
-			return w.newWord(ctx, word, used)
-		}
-		if err != nil {
+		var err error
+		if e, err = w.findOrAdd(ctx, word, used); err != nil {
 			return nil, err
 		}
 		w.words.put(word, e)
@@ -226,22 +223,40 @@ func (w *pastTx) word(ctx context.Context, word string, used int64) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		// riflingd has pruned it since it was found.
-		return w.newWord(ctx, word, used)
+	e.used = used
+	if n, err := res.RowsAffected(); err != nil {
+		return nil, err
+	} else if n == 0 { // riflingd has pruned it since it was found
+		if e, err = w.findOrAdd(ctx, word, used); err != nil {
+			return nil, err
+		}
 	}
-	w.words.put(word, wordEntry{e.id, used})
+	w.words.put(word, e)
 	return e.id, nil
 }
 
-func (w *pastTx) newWord(ctx context.Context, word string, used int64) (any, error) {
-	res, err := w.addWord.ExecContext(ctx, word, used)
-	if err != nil {
-		return nil, err
+// findOrAdd looks in the table. An index of hashes is a fraction of one of
+// words, which would hold each of them twice; two words of one hash take the
+// next free one.
+func (w *pastTx) findOrAdd(ctx context.Context, word string, used int64) (wordEntry, error) {
+	for hash := hashWord(word); ; hash++ {
+		res, err := w.addWord.ExecContext(ctx, hash, word, used)
+		if err != nil {
+			return wordEntry{}, err
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return wordEntry{}, err
+		} else if n > 0 {
+			id, err := res.LastInsertId()
+			return wordEntry{id, used}, err
+		}
+		var e wordEntry
+		var other string
+		err = w.findWord.QueryRowContext(ctx, hash).Scan(&e.id, &e.used, &other)
+		if err != nil || other == word {
+			return e, err
+		}
 	}
-	id, err := res.LastInsertId()
-	w.words.put(word, wordEntry{id, used})
-	return id, err
 }
 
 // noteRange adds a range to those read whole and joins what touches.

@@ -102,6 +102,25 @@ func TestARunThatGoesOnIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
+func TestWordsOfOneHash(t *testing.T) {
+	defer func(f func(string) int64) { hashWord = f }(hashWord)
+	hashWord = func(string) int64 { return 7 }
+	s := openTest(t, testPath(t))
+	var want []slurm.PastJob
+	for i := range 20 {
+		j := pastRun(slurm.JobID(i+1), time.Duration(i)*time.Hour)
+		j.Name, j.User = fmt.Sprint("name", i%5), fmt.Sprint("user", i%3)
+		want = append(want, j)
+		savePast(t, s, [2]int{1, 0}, j) // each with a writer that knows no word yet
+	}
+	if diff := cmp.Diff(want, allPast(t, s, time.Time{}, time.Time{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if st, err := s.PastStatus(context.Background()); err != nil || st.Words != 5+3+8 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
 func TestEachPastReadsByEndInPages(t *testing.T) {
 	s := openTest(t, testPath(t))
 	var runs []slurm.PastJob

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"hash/fnv"
 	"strings"
 
 	"rifling/slurm"
@@ -10,7 +11,7 @@ import (
 
 // maxWords bounds each of the caches; the words of a window of accounting are
 // far fewer, and what was dropped is found again in the table.
-const maxWords = 50_000
+const maxWords = 200_000
 
 type wordEntry struct{ id, used int64 }
 
@@ -18,6 +19,13 @@ type wordEntry struct{ id, used int64 }
 type wordCache struct {
 	byWord map[string]wordEntry
 	lists  map[string]string // host list by the names joined
+}
+
+// hashWord is a variable for the test of two words of one hash.
+var hashWord = func(word string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(word)) //nolint:errcheck,gosec // a hash takes all
+	return int64(h.Sum64() >> 1)
 }
 
 func (c *wordCache) reset() { c.byWord, c.lists = nil, nil }

@@ -157,6 +157,13 @@ func TestBothWaysAgree(t *testing.T) {
 	if diff := cmp.Diff(comparable(bySacct, client), comparable(byREST, client)); diff != "" {
 		t.Errorf("sacct and slurmrestd differ (-sacct +slurmrestd):\n%s", diff)
 	}
+	// The rows of steps, which a site with gres/gpuutil is asked for, change
+	// nothing in the runs.
+	steps := l.command()
+	steps.Usage = true
+	if diff := cmp.Diff(comparable(bySacct, client), comparable(l.runs(steps, begin, end), client)); diff != "" {
+		t.Errorf("with and without steps (-without +with):\n%s", diff)
+	}
 	find := func(id slurm.JobID) (out []slurm.PastJob) {
 		for _, j := range bySacct {
 			if j.ID == id || j.ArrayJobID == id || j.HetJobID == id {
@@ -214,7 +221,12 @@ func comparable(in []slurm.PastJob, c *rest.Client) []slurm.PastJob {
 	for i := range out {
 		j := &out[i]
 		if c.Release().REST < 40 {
-			j.Command = "" // v0.0.38 has no submit line
+			// v0.0.38 has no submit line, says SUCCESS of every exit code that is no
+			// signal's, and null for a limit that is none.
+			j.Command, j.Unlimited = "", false
+			if j.ExitCode < 128 {
+				j.ExitCode = 0
+			}
 		}
 		if !j.Final() {
 			j.Elapsed = 0

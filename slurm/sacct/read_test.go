@@ -340,3 +340,23 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkRead(b *testing.B) {
+	var runs []slurm.PastJob
+	for i := range 2000 {
+		j := trained(slurm.JobID(i + 1))
+		j.Name = fmt.Sprint("train_", i%50)
+		j.Nodes = []string{fmt.Sprintf("gpu%03d", i%100), fmt.Sprintf("gpu%03d", i%100+1)}
+		runs = append(runs, j)
+	}
+	in := text(runs...)
+	b.SetBytes(int64(len(in)))
+	for b.Loop() {
+		if err := Read(strings.NewReader(in), Format{}, slurm.PastSink{
+			Run: func(*slurm.PastJob) error { return nil }, Odd: func(string, string) {},
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(runs)), "ns/run")
+}

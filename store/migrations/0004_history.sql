@@ -7,7 +7,8 @@
 -- Most of them come in a million rows a few thousand times.
 CREATE TABLE past_words (
     id   INTEGER PRIMARY KEY,
-    word TEXT    NOT NULL UNIQUE,
+    hash INTEGER NOT NULL UNIQUE,              -- of the word, or the next that was free
+    word TEXT    NOT NULL,
     used INTEGER NOT NULL                      -- a run used it that ended, or was submitted, so late
 ) STRICT;
 
