@@ -166,6 +166,16 @@ var scenes = map[string]struct {
 			"counter went back: " + netTx: 1, "job with a gap in its values": 4,
 		},
 	},
+	"a port that was reset: nothing is known of the network": {
+		series: map[string][]fakeSeries{
+			sm:    {gauge(0.5, dcgm("a", 0, 7)...)},
+			netTx: {counter(100, nic("a", "mlx5_0")...), {pairs(nic("a", "mlx5_1")), []point{{-10, "900"}, {5, "1000"}, {20, "10"}}}},
+			speed: {gauge(1000, nic("a", "mlx5_0")...), gauge(1000, nic("a", "mlx5_1")...)},
+		},
+		jobs: []slurm.Job{runningJob(7, 1, "a", "b")},
+		want: []brief{{Node: "a", Job: 7, GPUs: 1, Compute: 0.5, Source: "gpm"}},
+		left: Left{"counter went back: " + netTx: 1},
+	},
 	"two Prometheus jobs scrape the same exporters": {
 		series: map[string][]fakeSeries{
 			sm:    {gauge(0.5, append(dcgm("a", 0, 7), "job", "one")...), gauge(0.6, append(dcgm("a", 0, 7), "job", "two")...)},

@@ -35,22 +35,23 @@ const (
 
 // Config is all that the programs can be told. etc/rifling.yaml documents each key.
 type Config struct {
-	Slurm     Slurm         `mapstructure:"slurm"`
-	Database  string        `mapstructure:"database"`
-	Mode      string        `mapstructure:"mode"`
-	Steer     Scope         `mapstructure:"steer"`
-	Policy    string        `mapstructure:"policy"`
-	Order     string        `mapstructure:"order"`
-	Seed      uint64        `mapstructure:"seed"`
-	Interval  time.Duration `mapstructure:"interval"`
-	Retention time.Duration `mapstructure:"retention"`
-	Manage    Manage        `mapstructure:"manage"`
-	Limits    Limits        `mapstructure:"limits"`
-	Profile   Profile       `mapstructure:"profile"`
-	Agent     Agent         `mapstructure:"agent"`
-	Listen    Listen        `mapstructure:"listen"`
-	Samples   Samples       `mapstructure:"samples"`
-	Log       Log           `mapstructure:"log"`
+	Slurm      Slurm         `mapstructure:"slurm"`
+	Database   string        `mapstructure:"database"`
+	Mode       string        `mapstructure:"mode"`
+	Steer      Scope         `mapstructure:"steer"`
+	Policy     string        `mapstructure:"policy"`
+	Order      string        `mapstructure:"order"`
+	Seed       uint64        `mapstructure:"seed"`
+	Interval   time.Duration `mapstructure:"interval"`
+	Retention  time.Duration `mapstructure:"retention"`
+	Manage     Manage        `mapstructure:"manage"`
+	Limits     Limits        `mapstructure:"limits"`
+	Profile    Profile       `mapstructure:"profile"`
+	Agent      Agent         `mapstructure:"agent"`
+	Listen     Listen        `mapstructure:"listen"`
+	Prometheus Prometheus    `mapstructure:"prometheus"`
+	Samples    Samples       `mapstructure:"samples"`
+	Log        Log           `mapstructure:"log"`
 }
 
 // Slurm says how slurmrestd is reached.
@@ -168,9 +169,10 @@ func Default() Config {
 			Alpha: learn.Alpha, Tau: learn.Tau, Epsilon: learn.Epsilon, EpsilonMin: learn.EpsilonMin,
 			EpsilonDecay: learn.EpsilonDecay, Margin: learn.Margin, Prior: "rule", PriorWeight: 3,
 		},
-		Listen:  Listen{Address: "127.0.0.1:6830"},
-		Samples: Samples{Raw: 48 * time.Hour, FiveMinutes: 30 * 24 * time.Hour, MaxRows: 3_000_000},
-		Log:     Log{Level: "info", Format: "text"},
+		Listen:     Listen{Address: "127.0.0.1:6830"},
+		Prometheus: defaultPrometheus(),
+		Samples:    Samples{Raw: 48 * time.Hour, FiveMinutes: 30 * 24 * time.Hour, MaxRows: 3_000_000},
+		Log:        Log{Level: "info", Format: "text"},
 	}
 }
 
