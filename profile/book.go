@@ -17,6 +17,7 @@ import (
 type Book struct {
 	opts Options
 	book
+	lookup
 }
 
 // book is what a check-point keeps.
@@ -28,6 +29,7 @@ type book struct {
 	grouped  time.Time // of the last regrouping
 	former   []former  // groups that are gone, by when they went
 	auto     autoK     // where k is not configured
+	kept     int       // run times, at least as many as there are
 }
 
 // NewBook returns an empty book. Options must be valid: see Options.Validate.
@@ -40,9 +42,10 @@ func NewBook(o Options) *Book {
 func (b *Book) Track(s *slurm.Snapshot) {
 	b.now = s.TakenAt
 	most := mostGPUs(s)
-	classes := map[string]string{}
+	b.classes = classes(s)
+	types := map[string]string{}
 	for i := range s.Nodes {
-		classes[s.Nodes[i].Name] = s.Nodes[i].GPUType
+		types[s.Nodes[i].Name] = s.Nodes[i].GPUType
 	}
 	here := map[slurm.JobID]bool{}
 	for i := range s.Jobs {
@@ -58,7 +61,8 @@ func (b *Book) Track(s *slurm.Snapshot) {
 		if m := most[j.Partition]; m > 0 {
 			r.Few = len(r.Nodes) <= (r.GPUs+m-1)/m
 		}
-		r.Class = classes[r.Nodes[0]]
+		r.Class = types[r.Nodes[0]]
+		b.setClass(b.family(r.ID), r.Class)
 	}
 	for id, r := range b.runs {
 		b.settle(r)
@@ -150,28 +154,9 @@ func (b *Book) recordTime(j *slurm.Job, r *run) {
 	if j.State.Base == "TIMEOUT" && j.TimeLimit > 0 {
 		took = min(took, j.TimeLimit) // Slurm looks at limits every so often only
 	}
-	b.family(r.ID).addTime(runTime{JobID: j.ID, Took: took, Ended: j.EndTime})
-}
-
-// History learns the run times of ended jobs from accounting. A run that the
-// book has recorded already is not counted twice.
-func (b *Book) History(jobs []slurm.Job) {
-	for i := range jobs {
-		j := &jobs[i]
-		if !j.WantsGPU() || j.Total() < 1 || !j.Done() {
-			continue
-		}
-		r := b.runs[j.ID]
-		if r == nil || !r.Start.Equal(j.StartTime) {
-			r = &run{ID: identify(j)}
-		}
-		f := b.family(r.ID)
-		if j.EndTime.After(f.Seen) {
-			f.Seen = j.EndTime
-		}
-		b.recordTime(j, r)
-	}
-	b.forget()
+	b.keepTime(b.family(r.ID), runTime{
+		JobID: j.ID, Took: took, Limit: limitOf(j), Submit: j.SubmitTime, Ended: j.EndTime,
+	})
 }
 
 func (b *Book) family(id identity) *family {
@@ -179,12 +164,22 @@ func (b *Book) family(id identity) *family {
 	if f == nil {
 		f = &family{ID: id}
 		b.families[id] = f
+		b.members = nil
 	}
 	return f
 }
 
+// setClass notes the type of GPU that a family runs on.
+func (b *Book) setClass(f *family, class string) {
+	if class != "" && class != f.Class {
+		f.Class = class
+		b.members = nil
+	}
+}
+
 // forget drops the families seen longest ago beyond the most that are kept.
 func (b *Book) forget() {
+	b.thin()
 	if len(b.families) <= b.opts.MaxFamilies {
 		return
 	}
@@ -192,6 +187,31 @@ func (b *Book) forget() {
 	slices.SortStableFunc(fs, func(x, y *family) int { return x.Seen.Compare(y.Seen) })
 	for _, f := range fs[:len(fs)-b.opts.MaxFamilies] {
 		delete(b.families, f.ID)
+	}
+	b.members = nil
+}
+
+// thin drops the oldest run times of all families alike beyond the most that
+// are kept.
+func (b *Book) thin() {
+	if b.kept <= mostTimes {
+		return
+	}
+	for keep := keepTimes; ; keep /= 2 {
+		b.kept = 0
+		for _, f := range b.families {
+			b.kept += min(keep, len(f.Times))
+		}
+		if b.kept > mostTimes && keep > 1 {
+			continue
+		}
+		for _, f := range b.families {
+			if n := len(f.Times); n > keep {
+				f.Times = slices.Clone(f.Times[n-keep:])
+			}
+		}
+		b.members = nil
+		return
 	}
 }
 

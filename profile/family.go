@@ -4,7 +4,7 @@ package profile
 
 import (
 	"fmt"
-	"path"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -22,15 +22,11 @@ type identity struct {
 // identify returns the identity of a job. The command counts by its file's
 // name only: its folder and its arguments change from run to run.
 func identify(j *slurm.Job) identity {
-	command, _, _ := strings.Cut(strings.TrimSpace(j.Command), " ")
-	if command != "" {
-		command = path.Base(command)
-	}
 	return identity{
 		User:    orDash(j.User),
 		Account: orDash(j.Account),
 		Name:    NormalizeName(j.Name),
-		Command: NormalizeName(command),
+		Command: NormalizeName(scriptOf(j.Command)),
 		GPUs:    j.Total(),
 	}
 }
@@ -40,8 +36,8 @@ func (id identity) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s/g%d", id.User, id.Account, id.Name, id.Command, id.GPUs)
 }
 
-// wider is the identity at a wider level.
-func (id identity) wider(l Level) identity {
+// wider is the identity at a wider level; class is the type of its GPUs.
+func (id identity) wider(l Level, class string) identity {
 	switch l {
 	case LevelFamily:
 		return id
@@ -49,6 +45,9 @@ func (id identity) wider(l Level) identity {
 		return identity{User: id.User, Name: id.Name}
 	case LevelUser:
 		return identity{User: id.User}
+	case LevelClass:
+		// As many GPUs but for a factor of less than two.
+		return identity{Command: class, GPUs: bits.Len(uint(max(0, id.GPUs)))}
 	}
 	return identity{}
 }
@@ -125,6 +124,7 @@ func isScientific(w string) bool {
 type family struct {
 	ID    identity
 	Seen  time.Time
+	Class string // GPU type of its newest run, "" where that is not told
 	CC    evidence
 	Rates []runRate // of runs, bounded by keepRates
 	Times []runTime // oldest first, at most keepTimes
@@ -151,29 +151,4 @@ func (e evidence) best(now time.Time, o Options) (s stat, spread, ok bool) {
 	}
 	s = e.Packed.at(now, o.HalfLife)
 	return s, false, s.count() >= o.MinSamples
-}
-
-// runTime is how long one run of a family took.
-type runTime struct {
-	JobID slurm.JobID
-	Took  time.Duration
-	Ended time.Time
-}
-
-// keepTimes bounds the run times kept of a family.
-const keepTimes = 32
-
-// addTime takes a run time in, once a job, and keeps the newest ones.
-func (f *family) addTime(t runTime) {
-	if slices.ContainsFunc(f.Times, func(o runTime) bool { return o.JobID == t.JobID && o.Ended.Equal(t.Ended) }) {
-		return
-	}
-	i := len(f.Times)
-	for i > 0 && f.Times[i-1].Ended.After(t.Ended) {
-		i--
-	}
-	f.Times = slices.Insert(f.Times, i, t)
-	if len(f.Times) > keepTimes {
-		f.Times = slices.Delete(f.Times, 0, len(f.Times)-keepTimes)
-	}
 }

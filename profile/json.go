@@ -65,6 +65,7 @@ func (b *Book) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("read profile check-point: %w", err)
 		}
 		next.families[f.ID] = f
+		next.kept += len(f.Times)
 	}
 	for _, r := range c.Runs {
 		if err := r.check(); err != nil {
@@ -72,7 +73,7 @@ func (b *Book) UnmarshalJSON(data []byte) error {
 		}
 		next.runs[r.JobID] = r
 	}
-	b.book = next
+	b.book, b.lookup = next, lookup{}
 	b.forget()
 	return nil
 }

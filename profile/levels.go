@@ -3,25 +3,23 @@
 package profile
 
 import (
-	"cmp"
 	"math"
-	"slices"
-	"sort"
 	"time"
 
 	"rifling/slurm"
 )
 
-// wideFamilies is how many families the user and the cluster level need before
-// they say anything of a job of none of them.
+// wideFamilies is how many families the user, class and cluster levels need
+// before they say anything of a job of none of them.
 const wideFamilies = 3
 
 // index answers for all jobs of one cycle from the families of each level.
 type index struct {
-	book    *Book
-	members map[levelKey][]*family
-	cc      map[levelKey]*ccAnswer
-	times   map[levelKey]*durations
+	book     *Book
+	members  map[levelKey][]*family
+	times    map[levelKey]map[time.Duration]*durations // by limit
+	cc       map[levelKey]*ccAnswer
+	mixtures map[mixtureKey]*mixture
 }
 
 type levelKey struct {
@@ -29,22 +27,84 @@ type levelKey struct {
 	id    identity
 }
 
+type mixtureKey struct {
+	id    identity
+	class string
+	limit time.Duration
+}
+
 // backOff lists the levels beyond the job itself, nearest first.
-var backOff = [...]Level{LevelFamily, LevelName, LevelUser, LevelCluster}
+var backOff = [...]Level{LevelFamily, LevelName, LevelUser, LevelClass, LevelCluster}
+
+// lookup is what an index keeps from one cycle to the next.
+type lookup struct {
+	members map[levelKey][]*family
+	times   map[levelKey]map[time.Duration]*durations
+	classes map[string]string // GPU type of the partitions that have one only
+}
 
 func (b *Book) index() *index {
-	x := &index{b, map[levelKey][]*family{}, map[levelKey]*ccAnswer{}, map[levelKey]*durations{}}
-	for _, f := range b.sorted() {
-		for _, l := range backOff {
-			k := levelKey{l, f.ID.wider(l)}
-			x.members[k] = append(x.members[k], f)
+	if b.members == nil {
+		b.members, b.times = map[levelKey][]*family{}, map[levelKey]map[time.Duration]*durations{}
+		for _, f := range b.sorted() {
+			for _, l := range backOff {
+				k := levelKey{l, f.ID.wider(l, f.Class)}
+				b.members[k] = append(b.members[k], f)
+			}
 		}
 	}
-	return x
+	return &index{b, b.members, b.times, map[levelKey]*ccAnswer{}, map[mixtureKey]*mixture{}}
+}
+
+// keepTime has a family remember a run time.
+func (b *Book) keepTime(f *family, t runTime) {
+	if !f.addTime(t) {
+		return
+	}
+	b.kept++
+	if len(b.times) > 0 {
+		for _, l := range backOff {
+			delete(b.times, levelKey{l, f.ID.wider(l, f.Class)})
+		}
+	}
+}
+
+// classes returns the GPU type of each partition whose nodes have one only.
+func classes(s *slurm.Snapshot) map[string]string {
+	byNode, out := map[string]string{}, map[string]string{}
+	for i := range s.Nodes {
+		if s.Nodes[i].GPUs > 0 {
+			byNode[s.Nodes[i].Name] = s.Nodes[i].GPUType
+		}
+	}
+	for _, p := range s.Partitions {
+		for i, n := range p.Nodes {
+			if t, ok := byNode[n]; ok && i > 0 && out[p.Name] != "" && out[p.Name] != t {
+				out[p.Name] = ""
+				break
+			} else if ok {
+				out[p.Name] = t
+			}
+		}
+	}
+	return out
+}
+
+// classOf returns the type of GPU that a job has or will get, "" where more
+// than one is possible.
+func (b *Book) classOf(j *slurm.Job) string {
+	if j.Request.Type != "" {
+		return j.Request.Type
+	}
+	if r := b.runs[j.ID]; r != nil && r.Class != "" && !j.Pending() {
+		return r.Class
+	}
+	return b.classes[j.Partition]
 }
 
 // Profiles returns what is known of each pending or running GPU job.
 func (b *Book) Profiles(s *slurm.Snapshot) map[slurm.JobID]Profile {
+	b.classes = classes(s)
 	x := b.index()
 	out := map[slurm.JobID]Profile{}
 	for i := range s.Jobs {
@@ -58,9 +118,9 @@ func (b *Book) Profiles(s *slurm.Snapshot) map[slurm.JobID]Profile {
 
 func (x *index) profile(j *slurm.Job, now time.Time) Profile {
 	b := x.book
-	id := identify(j)
+	id, class := identify(j), b.classOf(j)
 	p := Profile{JobID: j.ID, Family: id.String(), GPUs: id.GPUs, Group: GroupUnknown, Level: LevelNone}
-	if a := x.logCC(j, id); a != nil {
+	if a := x.logCC(j, id, class); a != nil {
 		p.LogCC, p.Var, p.Count, p.Level = a.mean, a.variance, a.count, a.level
 		g := b.nearest(a.mean)
 		if g != nil && (a.level == LevelJob || math.Sqrt(a.variance) <= b.opts.MaxGroupSD) {
@@ -73,7 +133,7 @@ func (x *index) profile(j *slurm.Job, now time.Time) Profile {
 	if j.Running() {
 		p.NPR, p.NPRCount, _ = b.Rate(j.ID)
 	}
-	p.RunTime, p.RunTimeLevel = x.runTime(j, id, now)
+	x.runTime(&p, j, id, class, now)
 	return p
 }
 
@@ -85,7 +145,7 @@ type ccAnswer struct {
 }
 
 // logCC asks level by level, nearest first; nil when none knows.
-func (x *index) logCC(j *slurm.Job, id identity) *ccAnswer {
+func (x *index) logCC(j *slurm.Job, id identity, class string) *ccAnswer {
 	b := x.book
 	if single(j) {
 		s := b.single()
@@ -97,7 +157,7 @@ func (x *index) logCC(j *slurm.Job, id identity) *ccAnswer {
 		}
 	}
 	for _, l := range backOff {
-		k := levelKey{l, id.wider(l)}
+		k := levelKey{l, id.wider(l, class)}
 		a, asked := x.cc[k]
 		if !asked {
 			a = x.mix(k)
@@ -134,75 +194,8 @@ func (x *index) mix(k levelKey) *ccAnswer {
 		count += s.count()
 		families++
 	}
-	wide := k.level == LevelUser || k.level == LevelCluster
-	if families == 0 || wide && families < wideFamilies {
+	if families == 0 || k.level.wide() && families < wideFamilies {
 		return nil
 	}
 	return &ccAnswer{sum.Mean, sum.variance() + within/sum.W, count, k.level}
-}
-
-// runTime predicts how long the job takes from start to end: the median of
-// the nearest level that knows, of a running job the median of those runs that
-// took longer than it has taken.
-func (x *index) runTime(j *slurm.Job, id identity, now time.Time) (time.Duration, Level) {
-	elapsed := time.Duration(0)
-	if j.Running() && !j.StartTime.IsZero() {
-		elapsed = max(0, now.Sub(j.StartTime))
-	}
-	for _, l := range backOff {
-		d := x.durations(levelKey{l, id.wider(l)})
-		if len(d.took) == 0 || (l == LevelUser || l == LevelCluster) && len(d.took) < x.book.opts.MinRuns {
-			continue
-		}
-		t := d.median(elapsed)
-		if j.TimeLimit > 0 && !j.Unlimited {
-			t = min(t, j.TimeLimit)
-		}
-		return t, l
-	}
-	return 0, LevelNone
-}
-
-// durations are the run times of one level, ascending, with the sum of the
-// weights up to and including each.
-type durations struct {
-	took []time.Duration
-	upTo []float64
-}
-
-func (x *index) durations(k levelKey) *durations {
-	if d := x.times[k]; d != nil {
-		return d
-	}
-	var all []runTime
-	for _, f := range x.members[k] {
-		all = append(all, f.Times...)
-	}
-	slices.SortFunc(all, func(a, b runTime) int {
-		return cmp.Or(cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID))
-	})
-	d := &durations{make([]time.Duration, len(all)), make([]float64, len(all))}
-	sum := 0.0
-	for i, t := range all {
-		sum += fade(x.book.now.Sub(t.Ended), x.book.opts.HalfLife)
-		d.took[i], d.upTo[i] = t.Took, sum
-	}
-	x.times[k] = d
-	return d
-}
-
-// median returns the weighted median of the run times above elapsed; twice
-// elapsed where there are none, as long again being all that can be said.
-func (d *durations) median(elapsed time.Duration) time.Duration {
-	from := sort.Search(len(d.took), func(i int) bool { return d.took[i] > elapsed })
-	if from == len(d.took) {
-		return 2 * elapsed
-	}
-	before := 0.0
-	if from > 0 {
-		before = d.upTo[from-1]
-	}
-	half := (before + d.upTo[len(d.upTo)-1]) / 2
-	i := from + sort.SearchFloat64s(d.upTo[from:], half)
-	return d.took[min(i, len(d.took)-1)]
 }

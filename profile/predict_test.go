@@ -35,8 +35,9 @@ func TestBackOff(t *testing.T) {
 		"the same work again":                       {newJob(11), LevelFamily, 0},
 		"the same work with more GPUs":              {newJob(12).gpus(8), LevelName, 0},
 		"something new of a user whose jobs agree":  {newJob(13).named("llama"), LevelUser, 0},
-		"a new user, and the cluster's jobs differ": {newJob(14).of("eve"), LevelCluster, GroupUnknown},
-		"a user of whom one family is known":        {newJob(15).of("bob").named("new"), LevelCluster, GroupUnknown},
+		"a new user, and jobs of that size differ":  {newJob(14).of("eve"), LevelClass, GroupUnknown},
+		"a new user with a job of another size":     {newJob(17).of("eve").gpus(16), LevelCluster, GroupUnknown},
+		"a user of whom one family is known":        {newJob(15).of("bob").named("new"), LevelClass, GroupUnknown},
 		"one GPU needs no evidence":                 {newJob(16).of("eve").gpus(1), LevelJob, 1},
 	}
 	for name, tt := range tests {
@@ -157,7 +158,8 @@ func TestRunTime(t *testing.T) {
 		"the same name with other GPUs":      {ended(10), newJob(1).gpus(8), 10 * time.Minute, LevelName},
 		"another name of the user, too few":  {ended(10, 20), newJob(1).named("x"), 0, LevelNone},
 		"another name of the user":           {ended(10, 20, 30), newJob(1).named("x"), 20 * time.Minute, LevelUser},
-		"another user":                       {ended(10, 20, 30), newJob(1).of("eve"), 20 * time.Minute, LevelCluster},
+		"another user":                       {ended(10, 20, 30), newJob(1).of("eve"), 20 * time.Minute, LevelClass},
+		"another user and size":              {ended(10, 20, 30), newJob(1).of("eve").gpus(16), 20 * time.Minute, LevelCluster},
 		"a running job outlived the shorter": {ended(10, 20, 80, 90, 200), newJob(1).on(now.Add(-30*time.Minute), 4, "n1"), 90 * time.Minute, LevelFamily},
 		"and all of them":                    {ended(10, 20), newJob(1).on(now.Add(-30*time.Minute), 4, "n1"), time.Hour, LevelFamily},
 		"but never its limit": {ended(10, 20), with(newJob(1), func(j *job) { j.TimeLimit = 40 * time.Minute }).on(now.Add(-30*time.Minute), 4, "n1"),

@@ -76,6 +76,7 @@ const (
 	LevelFamily  Level = "family"    // same user, account, name, command, GPUs
 	LevelName    Level = "user+name" // same user and normalized name
 	LevelUser    Level = "user"
+	LevelClass   Level = "class" // as many GPUs, but for a factor of two, of one type
 	LevelCluster Level = "cluster"
 	LevelNone    Level = "none"
 )
@@ -108,10 +109,12 @@ type Profile struct {
 	NPR      float64
 	NPRCount int
 
-	// RunTime is the predicted run time from start to end (median of the
-	// family), never above the time limit; 0 when nothing is known.
-	RunTime      time.Duration
-	RunTimeLevel Level
+	// RunTime is the predicted run time from start to end (the median), never
+	// above the time limit; 0 when nothing is known. RunTimeLow and RunTimeHigh
+	// are its 0.1- and 0.9-quantiles. RunTimeLevel is the nearest level whose
+	// runs are behind at least half of the prediction.
+	RunTime, RunTimeLow, RunTimeHigh time.Duration
+	RunTimeLevel                     Level
 }
 
 // Group is one group of jobs by log cc.
