@@ -71,6 +71,9 @@ func rifling() policy.Policy {
 	return &policy.Rifling{Table: agent.NewTable(p), FCFS: true, Prior: policy.RulePrior, PriorWeight: 3}
 }
 
+// wanted is how many jobs each simulation runs.
+const wanted = 100
+
 // simulate returns the run's figures and a hash of its results.
 func simulate(t *testing.T, p policy.Policy, seed uint64, change func(*Config)) (sim.Summary, Report, string) {
 	t.Helper()
@@ -81,7 +84,7 @@ func simulate(t *testing.T, p policy.Policy, seed uint64, change func(*Config)) 
 	}
 	var c sim.Collector
 	h := sha256.New()
-	rep, err := Run(t.Context(), cfg, source(work(seed, 250, 64, 0.9)), func(r *sim.Result) {
+	rep, err := Run(t.Context(), cfg, source(work(seed, wanted, 64, 0.9)), func(r *sim.Result) {
 		c.Add(r)
 		fmt.Fprintln(h, r.ID, r.Start, r.End, r.Alloc, r.NPR)
 		if r.Start < r.Submit {
@@ -92,8 +95,8 @@ func simulate(t *testing.T, p policy.Policy, seed uint64, change func(*Config)) 
 		t.Fatal(err)
 	}
 	s := c.Summary(64, rep.Stats)
-	if s.Jobs != 250 {
-		t.Errorf("%d jobs ended, want 250", s.Jobs)
+	if s.Jobs != wanted {
+		t.Errorf("%d jobs ended, want %d", s.Jobs, wanted)
 	}
 	return s, rep, fmt.Sprintf("%x", h.Sum(nil))
 }
