@@ -35,6 +35,7 @@ type daemon struct {
 	said      map[string]bool
 	connected bool
 	pruned    time.Time
+	learned   time.Time // of past jobs
 }
 
 func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err error) {
@@ -115,6 +116,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	if err := d.loop.Start(ctx); err != nil {
 		return errors.Join(err, d.store.Close())
 	}
+	d.learnPast(ctx)
 	return nil
 }
 
@@ -157,6 +159,7 @@ func (d *daemon) cycle(ctx context.Context) {
 	}
 	d.report(rep)
 	d.prune(ctx, rep.At)
+	d.learnPast(ctx)
 }
 
 func (d *daemon) connect(ctx context.Context) error {
@@ -229,13 +232,16 @@ func (d *daemon) once(what, hint string) {
 }
 
 func (d *daemon) prune(ctx context.Context, now time.Time) {
-	if d.conf.Retention <= 0 || now.Sub(d.pruned) < time.Hour {
+	if now.Sub(d.pruned) < time.Hour {
 		return
 	}
 	d.pruned = now
-	if err := d.store.Prune(ctx, now.Add(-d.conf.Retention)); err != nil {
-		d.log.Warn("old history could not be removed", "err", err)
+	if d.conf.Retention > 0 {
+		if err := d.store.Prune(ctx, now.Add(-d.conf.Retention)); err != nil {
+			d.log.Warn("old history could not be removed", "err", err)
+		}
 	}
+	d.prunePast(ctx, now)
 }
 
 // stop takes back what is set. It has its own context: the one that ended is

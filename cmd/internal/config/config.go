@@ -51,6 +51,7 @@ type Config struct {
 	Listen     Listen        `mapstructure:"listen"`
 	Prometheus Prometheus    `mapstructure:"prometheus"`
 	Samples    Samples       `mapstructure:"samples"`
+	History    History       `mapstructure:"history"`
 	Log        Log           `mapstructure:"log"`
 }
 
@@ -132,6 +133,12 @@ type Samples struct {
 	MaxRows     int64         `mapstructure:"max-rows"`
 }
 
+// History is what becomes of the accounting that `rifling history import` read.
+type History struct {
+	Learn     time.Duration `mapstructure:"learn"`
+	Retention time.Duration `mapstructure:"retention"`
+}
+
 // Log is how riflingd writes its log.
 type Log struct {
 	Level  string `mapstructure:"level"`
@@ -172,6 +179,7 @@ func Default() Config {
 		Listen:     Listen{Address: "127.0.0.1:6830"},
 		Prometheus: defaultPrometheus(),
 		Samples:    Samples{Raw: 48 * time.Hour, FiveMinutes: 30 * 24 * time.Hour, MaxRows: 3_000_000},
+		History:    History{Learn: 90 * 24 * time.Hour, Retention: 400 * 24 * time.Hour},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

@@ -38,6 +38,8 @@ func (c *Config) Validate() error {
 		{c.Samples.Raw < time.Hour, "samples.raw", c.Samples.Raw, "use 1h or more; 48h suits most sites"},
 		{c.Samples.FiveMinutes < c.Samples.Raw, "samples.five-minutes", c.Samples.FiveMinutes, "use samples.raw or more, e.g. 720h"},
 		{c.Samples.MaxRows < 10_000, "samples.max-rows", c.Samples.MaxRows, "use 10000 or more; a row takes about 50 bytes"},
+		{c.History.Learn < 0, "history.learn", c.History.Learn, "use 0 (nothing) or more, e.g. 2160h"},
+		{c.History.Retention < 0, "history.retention", c.History.Retention, "use 0 (for ever) or more, e.g. 9600h"},
 		{c.Agent.Prior != "rule" && c.Agent.Prior != "none", "agent.prior", c.Agent.Prior, "use rule or none"},
 	}
 	for _, r := range rules {
