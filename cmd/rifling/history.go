@@ -116,7 +116,9 @@ func (im historyImport) run(cmd *cobra.Command) error {
 		sum, err = im.windows(ctx, cfg, s, from, since, until, show)
 	}
 	show.end()
-	im.summarize(sum, im.env.Now().Sub(show.begun))
+	if err == nil || sum.Rows > 0 || len(sum.Odd) > 0 {
+		im.summarize(sum, im.env.Now().Sub(show.begun))
+	}
 	if err != nil && ctx.Err() != nil {
 		return slurm.WithHint(errors.New("the import was stopped"), "what was read is stored; the same call goes on from there")
 	}
