@@ -3,6 +3,7 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,8 +74,8 @@ func (r *Receiver) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore what collectors sent: %w", err)
 	}
-	r.commit.Lock()
-	defer r.commit.Unlock()
+	r.commit <- struct{}{}
+	defer func() { <-r.commit }()
 	for _, m := range marks {
 		s := &sender{at: m.At}
 		if err := json.Unmarshal([]byte(m.State), s); err != nil {
@@ -124,8 +125,8 @@ func (r *Receiver) lead() {
 			t.Stop()
 		}
 	}
-	r.commit.Lock()
-	defer r.commit.Unlock()
+	r.commit <- struct{}{}
+	defer func() { <-r.commit }()
 	r.mu.Lock()
 	group := r.waiting
 	r.waiting = nil
@@ -149,7 +150,8 @@ func (r *Receiver) keep(group []*pending) {
 	moved := map[string]*sender{}
 	var fresh []Sample
 	for _, p := range group {
-		slices.SortStableFunc(p.samples, bySequence)
+		// A batch may hold the samples of a run in any order.
+		slices.SortStableFunc(p.samples, func(a, b Sample) int { return cmp.Compare(a.Seq, b.Seq) })
 		for i := range p.samples {
 			s := &p.samples[i]
 			switch why := r.isNew(s, moved, now); why {
@@ -191,21 +193,6 @@ func (r *Receiver) Take(samples []Sample) (int, error) {
 		return 0, err
 	}
 	return a.Accepted, nil
-}
-
-// bySequence brings the samples of one run into the order in which they were
-// taken: a batch may hold them in any.
-func bySequence(a, b Sample) int {
-	if a.Node != b.Node || a.Boot != b.Boot {
-		return 0
-	}
-	switch {
-	case a.Seq < b.Seq:
-		return -1
-	case a.Seq > b.Seq:
-		return 1
-	}
-	return 0
 }
 
 func (r *Receiver) store(fresh []Sample, moved map[string]*sender) error {

@@ -73,7 +73,7 @@ type Receiver struct {
 	limit   *rate.Limiter
 	decoder chan struct{} // a place for each body being unpacked
 
-	commit sync.Mutex // held while a group is being kept; guards known
+	commit chan struct{} // has room for one: whoever keeps a group; guards known
 	known  map[string]*sender
 
 	mu      sync.Mutex // guards what follows
@@ -111,6 +111,7 @@ func NewReceiver(opts ReceiverOptions) *Receiver {
 		opts:    opts,
 		limit:   rate.NewLimiter(rate.Limit(opts.PerSec), max(1, int(opts.PerSec*10))),
 		decoder: make(chan struct{}, opts.Decoders),
+		commit:  make(chan struct{}, 1),
 		known:   map[string]*sender{},
 		full:    make(chan struct{}, 1),
 		limits:  map[string]*rate.Limiter{},

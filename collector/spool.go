@@ -23,6 +23,8 @@ type SpoolOptions struct {
 	// Report is told when the folder cannot be used and, with nil, when it can
 	// again. May be nil.
 	Report func(error)
+
+	segment int64 // of one file; 1 MiB, and less where MaxBytes asks for it
 }
 
 // Defaults of a Spool.
@@ -58,7 +60,7 @@ type SpoolCounts struct {
 	Waiting int   // samples
 	Bytes   int64 // of files
 	Dropped int   // samples that gave way for want of room
-	Refused int   // samples put aside, since the daemon could not read them
+	Refused int   // samples put aside, since the daemon could not read them, or that cannot be
 	Damaged int   // files of which a part could not be read, and was cut
 }
 
@@ -70,6 +72,7 @@ type place struct{ turn, n int }
 func NewSpool(o SpoolOptions) *Spool {
 	setDefault(&o.MaxBytes, DefaultSpoolBytes)
 	setDefault(&o.Memory, DefaultQueue)
+	setDefault(&o.segment, min(segmentBytes, o.MaxBytes/4))
 	s := &Spool{opts: o}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,15 +80,19 @@ func NewSpool(o SpoolOptions) *Spool {
 	return s
 }
 
-// Add queues samples.
+// Add queues samples, but for those that the daemon would leave out: of what is
+// no number there is not even a way to write it down.
 func (s *Spool) Add(samples []Sample) {
-	if len(samples) == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	waited := len(s.mem) > 0
-	s.mem = append(s.mem, samples...)
+	for i := range samples {
+		if samples[i].Validate() != nil {
+			s.counts.Refused++
+			continue
+		}
+		s.mem = append(s.mem, samples[i])
+	}
 	s.spill()
 	if waited && len(s.mem) == 0 {
 		s.turn++ // what Next may have given from memory is behind other samples now
@@ -125,7 +132,7 @@ func (s *Spool) write() error {
 	if len(s.segs) > 0 {
 		last = s.segs[len(s.segs)-1]
 	}
-	if last == nil || last.size >= min(segmentBytes, s.opts.MaxBytes/4) || last.file == nil {
+	if last == nil || last.size >= s.opts.segment || last.file == nil {
 		if last, err = s.next(); err != nil {
 			return err
 		}

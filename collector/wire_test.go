@@ -89,6 +89,8 @@ func TestReceiverRefuses(t *testing.T) {
 		"an encoding that is not":    {body(t, sound(1)), map[string]string{"Content-Encoding": "br"}, 415},
 		"no JSON":                    {[]byte("hello"), nil, 400},
 		"a version of another time":  {[]byte(`{"version":2,"samples":[]}`), nil, 400},
+		"NaN in JSON":                {[]byte(`{"version":1,"samples":[{"compute":NaN}]}`), nil, 400},
+		"more than a number can be":  {[]byte(`{"version":1,"samples":[{"compute":1e999}]}`), nil, 400},
 		"a number beyond its bounds": {[]byte(`{"version":1,"samples":[{"job_id":-1}]}`), nil, 400},
 	} {
 		t.Run(name, func(t *testing.T) {

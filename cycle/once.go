@@ -162,8 +162,8 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 }
 
 // drainRounds bounds what one cycle takes in. After a long stop the rest waits
-// for the next.
-const drainRounds = 10
+// for the next: a day of 100 nodes takes some minutes.
+const drainRounds = 5
 
 // drain takes the counters that came in and sets them to Slurm's clock. Those
 // of which the history has no record yet are fresh.

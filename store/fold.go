@@ -138,3 +138,15 @@ func foldFine(ctx context.Context, tx *sqlx.Tx, before time.Time) (int64, error)
 	}
 	return affected(tx.ExecContext(ctx, `DELETE FROM means WHERE res = ? AND at <= ?`, fineStep, *last))
 }
+
+// SampleRows says in how many rows samples are kept.
+type SampleRows struct{ Raw, Fine, Coarse int64 }
+
+// SampleRows counts the rows of samples and of their means.
+func (s *Store) SampleRows(ctx context.Context) (SampleRows, error) {
+	var r SampleRows
+	const q = `SELECT (SELECT count(*) FROM samples) AS raw, (SELECT count(*) FROM means WHERE res = ?) AS fine,
+		(SELECT count(*) FROM means WHERE res = ?) AS coarse`
+	err := explain(s.path, "count samples in", s.db.GetContext(ctx, &r, q, fineStep, coarseStep))
+	return r, err
+}

@@ -115,8 +115,8 @@ func (k keeper) Marks(ctx context.Context) ([]collector.Mark, error) {
 	return marks, nil
 }
 
-// sincePage is how many samples are read at a time: about 5 MB.
-const sincePage = 20_000
+// sincePage is how many samples are read at a time: some 3 MB.
+const sincePage = 10_000
 
 // Since reads what came in after a sample from the store, which has all that
 // was acknowledged. So nothing waits in memory that a crash could take, and a
