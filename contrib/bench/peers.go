@@ -35,6 +35,7 @@ var peerSets = []peerSet{
 	{"muri", "Muri's simulator, 8 nodes x 8 GPUs", 0.01, false, muriFigures},
 	{"philly", "Tiresias' and Helios's simulators, Philly virtual clusters", 0.03, false, phillyFigures},
 	{"batch", "RLScheduler's heuristics, 10 sequences of 1,024 jobs", 0.01, false, batchFigures},
+	{"openb", "FGD's comparison, GPUs given away at 130 % of arrived load, 10 orders", 0.5, true, openbFigures},
 }
 
 // peers prints our replays of published simulators beside what their programs
