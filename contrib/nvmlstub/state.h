@@ -97,20 +97,27 @@ static int find_fault(const char *all, int gpu, const char *group, char *word, s
 	return 0;
 }
 
-// fault tells whether a group of functions has that fault on that GPU, by
-// RIFLING_NVML_STUB_FAULT or the file fault of the node, which may change at
+// fault_word copies the fault of a group of functions on that GPU, "" for none:
+// by RIFLING_NVML_STUB_FAULT or the file fault of the node, which may change at
 // any time.
+static void fault_word(int gpu, const char *group, char *word, size_t size) {
+	char path[4096], text[1024];
+	word[0] = '\0';
+	if (find_fault(getenv("RIFLING_NVML_STUB_FAULT"), gpu, group, word, size))
+		return;
+	snprintf(path, sizeof path, "%s/fault", stub_dir());
+	FILE *f = fopen(path, "r");
+	if (f == NULL)
+		return;
+	text[fread(text, 1, sizeof text - 1, f)] = '\0';
+	fclose(f);
+	find_fault(text, gpu, group, word, size);
+}
+
+// fault tells whether the group has that fault.
 static int fault(int gpu, const char *group, const char *wanted) {
-	char word[64] = "", path[4096], text[1024];
-	if (!find_fault(getenv("RIFLING_NVML_STUB_FAULT"), gpu, group, word, sizeof word)) {
-		snprintf(path, sizeof path, "%s/fault", stub_dir());
-		FILE *f = fopen(path, "r");
-		if (f == NULL)
-			return 0;
-		text[fread(text, 1, sizeof text - 1, f)] = '\0';
-		fclose(f);
-		find_fault(text, gpu, group, word, sizeof word);
-	}
+	char word[64];
+	fault_word(gpu, group, word, sizeof word);
 	return strcmp(word, wanted) == 0;
 }
 
@@ -131,8 +138,10 @@ static const struct {
 
 // fault_return is the answer that a fault of the group makes, else SUCCESS.
 static nvmlReturn_t fault_return(int gpu, const char *group) {
+	char word[64];
+	fault_word(gpu, group, word, sizeof word);
 	for (unsigned int i = 0; i < sizeof fault_results / sizeof fault_results[0]; i++)
-		if (fault(gpu, group, fault_results[i].word))
+		if (strcmp(word, fault_results[i].word) == 0)
 			return fault_results[i].result;
 	return SUCCESS;
 }
