@@ -35,7 +35,7 @@ func (a *app) historyCmd() *cobra.Command {
 		Use:   "history",
 		Short: "Learn from Slurm's accounting: import it, show what is stored",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			return slurm.WithHint(usageError{errors.New("history needs a verb: import or status")}, "usage: rifling history import --since now-90days")
 		},
 	}

@@ -49,7 +49,7 @@ func (f *fakeSlurm) PastJobs(_ context.Context, from, to time.Time, sink slurm.P
 
 func TestHistoryImport(t *testing.T) {
 	s := newSite(t)
-	s.writer().Close() //nolint:errcheck,gosec // it is only to be there
+	s.writer().Close()
 	s.now = t0
 	want := func(args, stdout, stderr string, code int) {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestHistoryImportSaysWhatIsWrong(t *testing.T) {
 	}
 	want("history", "history needs a verb", "rifling history import", exitUsage)
 	want("history import --from rest", "there is no database yet", "start riflingd once", exitFailed)
-	s.writer().Close() //nolint:errcheck,gosec // it is only to be there
+	s.writer().Close()
 	want("history import --since yesteryear", "--since", "now-7days", exitUsage)
 	want("history import --since now --until now-1hour", "is empty", "", exitUsage)
 	want("history import --from /no/such/file", "no such file", "--from takes", exitFailed)

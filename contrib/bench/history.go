@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	historyRuns   = 100_000
+	historyRuns   = 1_000_000
 	historyRate   = 20_000    // rows a second to reach
 	historyMemory = 200 << 20 // bytes of the importing process to stay below
 	historyKills  = 6
@@ -246,7 +246,7 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 		comma, buf := "", []byte(nil)
 		window(time.Unix(from, 0), time.Unix(to, 0), func(_ int, j *slurm.PastJob) {
 			buf = slurmtest.AppendPastJSON(append(buf[:0], comma...), j)
-			w.Write(buf) //nolint:errcheck // the reader notices
+			w.Write(buf)
 			comma = ","
 		})
 		fmt.Fprint(w, `],"meta":{},"errors":[],"warnings":[]}`)

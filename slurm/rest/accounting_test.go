@@ -34,7 +34,6 @@ func pastRun(id slurm.JobID) slurm.PastJob {
 type database struct {
 	t       *testing.T
 	version int
-	release string
 	tres    string // the list of trackable resources
 	jobs    string // the whole answer
 	status  int

@@ -136,7 +136,7 @@ func TestBothWaysAgree(t *testing.T) {
 	t.Setenv("LAB", l.env["LAB_NAME"])
 	t.Setenv("SLURM", l.env["LAB_RELEASE"])
 	begin := time.Now().Add(-2 * time.Second)
-	t.Cleanup(func() { l.sh("root", "scancel -u alice") }) //nolint:errcheck // nothing more can be done
+	t.Cleanup(func() { l.sh("root", "scancel -u alice") })
 
 	plain := l.submit("-J hist-plain --gres=gpu:a100:1 -t 5", "'sleep 8'")
 	failed := l.submit("-J hist-failed", "'exit 3'")
@@ -154,14 +154,14 @@ func TestBothWaysAgree(t *testing.T) {
 	end := time.Now().Add(10 * time.Minute) // a requeued job is eligible in two minutes only
 	bySacct, byREST := l.runs(command, begin, end), l.runs(client, begin, end)
 	t.Logf("%s: %d runs by sacct, %d by slurmrestd %s", l.env["LAB_RELEASE"], len(bySacct), len(byREST), fmt.Sprint(client.Release()))
-	if diff := cmp.Diff(comparable(bySacct, client), comparable(byREST, client)); diff != "" {
+	if diff := cmp.Diff(toCompare(bySacct, client), toCompare(byREST, client)); diff != "" {
 		t.Errorf("sacct and slurmrestd differ (-sacct +slurmrestd):\n%s", diff)
 	}
 	// The rows of steps, which a site with gres/gpuutil is asked for, change
 	// nothing in the runs.
 	steps := l.command()
 	steps.Usage = true
-	if diff := cmp.Diff(comparable(bySacct, client), comparable(l.runs(steps, begin, end), client)); diff != "" {
+	if diff := cmp.Diff(toCompare(bySacct, client), toCompare(l.runs(steps, begin, end), client)); diff != "" {
 		t.Errorf("with and without steps (-without +with):\n%s", diff)
 	}
 	find := func(id slurm.JobID) (out []slurm.PastJob) {
@@ -215,8 +215,8 @@ func TestBothWaysAgree(t *testing.T) {
 	}
 }
 
-// comparable leaves out what a way does not tell, and what goes on.
-func comparable(in []slurm.PastJob, c *rest.Client) []slurm.PastJob {
+// toCompare leaves out what a way does not tell, and what goes on.
+func toCompare(in []slurm.PastJob, c *rest.Client) []slurm.PastJob {
 	out := slices.Clone(in)
 	for i := range out {
 		j := &out[i]
