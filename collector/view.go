@@ -53,7 +53,7 @@ type JobPart struct {
 // PortView is one network port.
 type PortView struct {
 	Name  string   `json:"name"`
-	Kind  PortKind `json:"kind"`
+	Kind  PortKind `json:"type"`
 	Up    bool     `json:"up"`
 	Used  bool     `json:"used"`           // counts as training's network
 	Twin  string   `json:"twin,omitempty"` // see Port

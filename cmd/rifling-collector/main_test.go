@@ -65,6 +65,7 @@ func TestFromANodeToTheDaemon(t *testing.T) {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	t.Setenv("RIFLING_NVML_STUB_DIR", dir)
+	keepFresh(t, dir)
 	r := collector.NewReceiver(collector.ReceiverOptions{
 		Secret: collector.SecretFile(filepath.Join(dir, "secret")), Now: time.Now})
 	daemon := httptest.NewServer(r)

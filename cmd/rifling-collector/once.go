@@ -103,7 +103,7 @@ func printTables(w io.Writer, samples []collector.Sample, view collector.View) e
 	for i := range samples {
 		s := &samples[i]
 		fmt.Fprintf(tw, "%d\t%d\t%.0f %%\t%s\t%s\t%s\t%s\t%.0f %%\t%s\n", s.JobID, s.GPUs, 100*s.Compute, orDash(string(s.Source)),
-			link(s.NVLinkRate, s.NVLinkSpeed), link(s.PCIeRate, s.PCIeSpeed), link(s.NetRate, s.NetSpeed), 100*s.Throttled, estimates(s))
+			known(s.NVLinkRate, s.NVLinkSpeed), known(s.PCIeRate, s.PCIeSpeed), known(s.NetRate, s.NetSpeed), 100*s.Throttled, estimates(s))
 	}
 	fmt.Fprintln(tw, "\nGPU\tUUID\tMODEL\tACTIVITY\tBY\tJOBS")
 	for i := range view.GPUs {
@@ -189,12 +189,18 @@ func orDash(s string) string {
 	return s
 }
 
+// known writes a sample's rate: one of 0 on a link of unknown speed is not
+// known.
+func known(rate, speed float64) string {
+	if rate <= 0 && speed <= 0 {
+		return "-"
+	}
+	return link(rate, speed)
+}
+
 // link writes a rate and what part of its link it is.
 func link(rate, speed float64) string {
 	if speed <= 0 {
-		if rate <= 0 {
-			return "-"
-		}
 		return fmt.Sprintf("%.3g GB/s", rate/1e9)
 	}
 	return fmt.Sprintf("%.3g GB/s (%.0f %%)", rate/1e9, 100*rate/speed)

@@ -52,31 +52,41 @@ func stand(t *testing.T) config {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	t.Setenv("RIFLING_NVML_STUB_DIR", dir)
+	keepFresh(t, dir)
 	return config{Node: "gpu01", URL: "http://127.0.0.1:1", SecretFile: filepath.Join(dir, "secret"), Interval: 200 * time.Millisecond,
 		Library: lib, Sysfs: filepath.Join(dir, "sys"), Proc: filepath.Join(dir, "proc"), LogLevel: "info"}
 }
 
-// keepFresh gives a GPU's file new time stamps until the test ends: only what
-// is newer than the last reading tells who was busy since.
-func keepFresh(t *testing.T, path string) {
+// keepFresh gives the files of a node's GPUs new time stamps until the test
+// ends, as a driver renews its counters.
+func keepFresh(t *testing.T, dir string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	paths, err := filepath.Glob(filepath.Join(dir, "gpu", "?"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("GPUs %v, %v", paths, err)
 	}
-	lines, _, _ := strings.Cut(string(text), "stamp_us")
+	texts := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path], _, _ = strings.Cut(string(text), "stamp_us")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-ended })
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			fresh := fmt.Sprintf("%sstamp_us %d\n", lines, time.Now().UnixMicro())
-			if err := os.WriteFile(path+".new", []byte(fresh), 0o600); err != nil {
-				t.Error(err)
-			}
-			if err := os.Rename(path+".new", path); err != nil {
-				t.Error(err)
+			for path, text := range texts {
+				fresh := fmt.Sprintf("%sstamp_us %d\n", text, time.Now().UnixMicro())
+				if err := os.WriteFile(path+".new", []byte(fresh), 0o600); err != nil {
+					t.Error(err)
+				}
+				if err := os.Rename(path+".new", path); err != nil {
+					t.Error(err)
+				}
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -85,7 +95,6 @@ func keepFresh(t *testing.T, path string) {
 
 func TestOnceShowsAllThatIsThere(t *testing.T) {
 	c := stand(t)
-	keepFresh(t, filepath.Join(os.Getenv("RIFLING_NVML_STUB_DIR"), "gpu", "3"))
 	var out bytes.Buffer
 	if err := printOnce(t.Context(), c, true, &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -97,6 +106,7 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 			Node      string
 			UUID      string
 			Name      string
+			Type      string
 			Up        bool
 			Used      bool
 			NoJob     string `json:"no_job"`
@@ -115,7 +125,7 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 		if err := dec.Decode(&l); err != nil {
 			t.Fatal(err)
 		}
-		line := []string{l.Kind, l.Node, l.UUID, l.Name, l.NoJob}
+		line := []string{l.Kind, l.Node, l.UUID, l.Name, l.Type, l.NoJob}
 		for _, j := range l.Jobs {
 			line = append(line, fmt.Sprintf("%d %s %.2f", j.JobID, j.FoundBy, j.Share))
 		}
@@ -131,7 +141,7 @@ func TestOnceShowsAllThatIsThere(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(strings.Join(line, " ")), " "))
 	}
 	want := []string{"node gpu01", "sample gpu01 17", "sample gpu01 18 shared", "gpu GPU-a 17 cgroup 1.00", "gpu GPU-b none", "gpu GPU-c",
-		"gpu GPU-d 17 cgroup 0.75 18 cgroup 0.25", "port mlx5_0/1 used", "port eth0"}
+		"gpu GPU-d 17 cgroup 0.75 18 cgroup 0.25", "port mlx5_0/1 infiniband used", "port eth0 ethernet"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
