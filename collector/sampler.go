@@ -37,6 +37,9 @@ type Sampler struct {
 type gpuLinks struct {
 	nvlink, pcie           float64
 	nvlinkKnown, pcieKnown bool
+	// stalled tells that a counter is there and gave no rate this time: it
+	// showed nothing new, or went back.
+	stalled bool
 }
 
 // Sample reads the node and returns what each job did since the last call; the
@@ -77,6 +80,12 @@ func (s *Sampler) Sample(now time.Time) ([]Sample, error) {
 	}
 	out := make([]Sample, 0, len(uses))
 	for _, u := range uses {
+		if u.stalled {
+			// Without its links' bytes a job would seem to stand still, or only
+			// to compute. The next rate covers this interval too.
+			s.Odd["job left out of an interval: a link's counter gave no rate"]++
+			continue
+		}
 		x := u.sample
 		s.seq++
 		x.Node, x.Boot, x.Seq = s.Node, s.Boot, s.seq
@@ -143,11 +152,13 @@ func (s *Sampler) use(gpus []GPU) []*jobUse {
 // there are any.
 func (s *Sampler) linkRates(g *GPU) (l gpuLinks) {
 	l.nvlink, l.nvlinkKnown = s.busier(g.UUID+"/nvlink/", "NVLink", g.NVLinkTx, g.NVLinkRx, g.NVLinkSpeed)
+	l.stalled = !l.nvlinkKnown && (g.NVLinkTx != nil || g.NVLinkRx != nil)
 	if g.PCIeTx == nil && g.PCIeRx == nil {
 		l.pcie, l.pcieKnown = g.PCIeRate, true
 		return l
 	}
 	l.pcie, l.pcieKnown = s.busier(g.UUID+"/pcie/", "PCIe", g.PCIeTx, g.PCIeRx, g.PCIeSpeed)
+	l.stalled = l.stalled || !l.pcieKnown
 	return l
 }
 

@@ -18,6 +18,7 @@ type jobUse struct {
 	models    []string
 
 	nvlink, pcie linkUse
+	stalled      bool // of one GPU: see gpuLinks
 }
 
 // linkUse adds up one kind of link over a job's GPUs.
@@ -56,6 +57,7 @@ func (u *jobUse) add(g *GPU, p part, links gpuLinks) {
 		u.throttled += g.Throttled
 		u.tempered++
 	}
+	u.stalled = u.stalled || links.stalled && g.Card == ""
 	if g.Card == "" { // an instance's bytes are in its card's counters, with the others'
 		u.nvlink.add(p.share*links.nvlink, g.NVLinkSpeed, links.nvlinkKnown || g.NVLinkSpeed == 0)
 		u.pcie.add(p.share*links.pcie, g.PCIeSpeed, links.pcieKnown)
