@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,7 +101,7 @@ func (c *Client) streamJobs(ctx context.Context, r request, sink slurm.PastSink)
 	resp, err := c.http.Do(req)
 	c.count(func(s *Stats) { s.Requests++ })
 	if err != nil {
-		return c.unreachable(ctx, r, err)
+		return c.late(ctx, r, err)
 	}
 	defer resp.Body.Close()
 	took := func() time.Duration { return c.now().Sub(started) }
@@ -125,7 +126,7 @@ func (c *Client) streamJobs(ctx context.Context, r request, sink slurm.PastSink)
 	case errors.As(err, &refused):
 		return refused.error
 	case err != nil:
-		return c.unreachable(ctx, r, fmt.Errorf("the answer broke off after %d bytes: %w", counted.n, err))
+		return c.late(ctx, r, fmt.Errorf("the answer broke off after %d bytes: %w", counted.n, err))
 	}
 	if errs := complaints(rest["errors"]); len(errs) > 0 {
 		a := answer{fields: rest}
@@ -136,6 +137,18 @@ func (c *Client) streamJobs(ctx context.Context, r request, sink slurm.PastSink)
 		return &Error{Op: r.op, Status: resp.StatusCode, Kind: slurm.ErrRejected, Text: "the answer has no list of jobs"}
 	}
 	return nil
+}
+
+// late is unreachable for a request that may have asked for too much: an answer
+// that takes longer than a caller waits is one of a range that is too wide.
+func (c *Client) late(ctx context.Context, r request, err error) error {
+	var n net.Error
+	var op *net.OpError
+	out := c.unreachable(ctx, r, err)
+	if errors.As(err, &n) && n.Timeout() && (!errors.As(err, &op) || op.Op != "dial") && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", slurm.ErrTooWide, out)
+	}
+	return out
 }
 
 // sinkError is an error of whoever takes the runs.

@@ -37,7 +37,8 @@ type database struct {
 	tres    string // the list of trackable resources
 	jobs    string // the whole answer
 	status  int
-	asked   []string // queries for jobs
+	asked   []string      // queries for jobs
+	stall   chan struct{} // closed to end an answer that stalls
 }
 
 func (d *database) client() *Client {
@@ -57,6 +58,10 @@ func (d *database) client() *Client {
 				w.WriteHeader(d.status)
 			}
 			fmt.Fprint(w, d.jobs)
+			if d.stall != nil {
+				w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own always is one
+				<-d.stall
+			}
 		default:
 			d.t.Errorf("asked for %s", r.URL)
 		}
@@ -189,6 +194,24 @@ func TestPastJobsOddAndBroken(t *testing.T) {
 				t.Errorf("odd %q, want %q", all, tc.odd)
 			}
 		})
+	}
+}
+
+// An answer that does not come in time is asked for in smaller parts.
+func TestPastJobsThatTakeTooLong(t *testing.T) {
+	one := pastRun(1)
+	for _, sent := range []string{"", answerOf(string(slurmtest.AppendPastJSON(nil, &one)))[:500]} {
+		d := &database{t: t, version: 42, jobs: sent, stall: make(chan struct{})}
+		c := d.client()
+		t.Cleanup(func() { close(d.stall) }) // before the server waits for its answers
+		if _, err := c.Connect(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		c.gpuUsage(context.Background())
+		c.http.Timeout = 50 * time.Millisecond
+		if _, _, err := readPast(c); !errors.Is(err, slurm.ErrTooWide) || !errors.Is(err, slurm.ErrUnreachable) {
+			t.Errorf("after %d bytes: %v", len(sent), err)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"rifling/slurm"
@@ -174,12 +173,9 @@ func (im *Import) next(width time.Duration, rows int) time.Duration {
 	return min(maxWindow, max(minWindow, time.Duration(float64(width)*factor)))
 }
 
-// tooWide reports whether a narrower window may help: the database said so, or
-// did not answer in time.
+// tooWide reports whether a narrower window may help.
 func tooWide(ctx context.Context, err error) bool {
-	var n net.Error
-	return err != nil && ctx.Err() == nil &&
-		(errors.Is(err, slurm.ErrTooWide) || errors.As(err, &n) && n.Timeout())
+	return errors.Is(err, slurm.ErrTooWide) && ctx.Err() == nil
 }
 
 // subtract returns what is left of the span without the others, in order.
