@@ -64,8 +64,8 @@ type SpoolCounts struct {
 	Damaged int   // files of which a part could not be read, and was cut
 }
 
-// place names a batch that Next gave.
-type place struct{ turn, n int }
+// Place names a batch that Next gave.
+type Place struct{ turn, n int }
 
 // NewSpool returns a queue. A folder that cannot be used is reported, and
 // tried again later.
@@ -192,7 +192,7 @@ func (s *Spool) remove() {
 
 // Next returns the oldest samples, limit at most, without taking them off the
 // queue.
-func (s *Spool) Next(limit int) ([]Sample, place) {
+func (s *Spool) Next(limit int) ([]Sample, Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.segs) > 1 && s.head != nil && len(s.head) == 0 {
@@ -214,12 +214,12 @@ func (s *Spool) Next(limit int) ([]Sample, place) {
 		from = s.mem
 	}
 	n := min(limit, len(from))
-	return append([]Sample(nil), from[:n]...), place{s.turn, n}
+	return append([]Sample(nil), from[:n]...), Place{s.turn, n}
 }
 
 // Done takes the batch of that place off the queue. When samples have moved
 // meanwhile, they stay and are sent again.
-func (s *Spool) Done(p place) {
+func (s *Spool) Done(p Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.turn != s.turn || p.n == 0 {
@@ -243,7 +243,7 @@ func (s *Spool) Done(p place) {
 
 // Aside keeps the newest batch that the daemon could not read in a file, for
 // whoever wants to know why, and takes it off the queue.
-func (s *Spool) Aside(batch []Sample, p place) {
+func (s *Spool) Aside(batch []Sample, p Place) {
 	s.mu.Lock()
 	s.counts.Refused += len(batch)
 	if s.opts.Dir != "" && !s.failing {

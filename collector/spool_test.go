@@ -107,6 +107,28 @@ func TestSpoolDropsTheOldestWhenFull(t *testing.T) {
 	}
 }
 
+// What gives way while a batch is under way must not take others with it.
+func TestSpoolDropsWhileABatchIsUnderWay(t *testing.T) {
+	for name, o := range map[string]SpoolOptions{
+		"in memory": {Memory: 4},
+		"on disk":   {Dir: t.TempDir(), MaxBytes: 1400, segment: 300},
+	} {
+		s := NewSpool(o)
+		for seq := uint64(1); seq <= 4; seq++ {
+			s.Add(span(seq, seq))
+		}
+		batch, at := s.Next(1)
+		s.Add(span(5, 5))
+		s.Add(span(6, 6))
+		s.Done(at)
+		c := s.Counts()
+		left := takeAll(s)
+		if len(batch) != 1 || c.Dropped < 1 || c.Dropped+len(left) != 6 || !slices.IsSorted(left) || left[len(left)-1] != 6 {
+			t.Errorf("%s: %v under way, counts %+v, left %v", name, numbers(batch), c, left)
+		}
+	}
+}
+
 // files lists the files with samples.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
@@ -215,13 +237,13 @@ func TestSpoolOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("no /dev/full here:", err)
 	}
-	real := s.segs[0].file
+	file := s.segs[0].file
 	s.segs[0].file = full
 	s.Add(span(3, 3))
 	if !s.failing {
 		t.Fatal("no failure though the disk is full")
 	}
-	_ = real.Close()
+	_ = file.Close()
 	s.tried = time.Time{}
 	s.Add(span(4, 4))
 	if diff := cmp.Diff(upTo(1, 4), takeAll(s)); diff != "" || s.failing {
