@@ -74,8 +74,8 @@ func (r *Receiver) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore what collectors sent: %w", err)
 	}
-	r.commit <- struct{}{}
-	defer func() { <-r.commit }()
+	r.commit.Lock()
+	defer r.commit.Unlock()
 	for _, m := range marks {
 		s := &sender{at: m.At}
 		if err := json.Unmarshal([]byte(m.State), s); err != nil {
@@ -125,8 +125,8 @@ func (r *Receiver) lead() {
 			t.Stop()
 		}
 	}
-	r.commit <- struct{}{}
-	defer func() { <-r.commit }()
+	r.commit.Lock()
+	defer r.commit.Unlock()
 	r.mu.Lock()
 	group := r.waiting
 	r.waiting = nil

@@ -73,7 +73,7 @@ type Receiver struct {
 	limit   *rate.Limiter
 	decoder chan struct{} // a place for each body being unpacked
 
-	commit chan struct{} // has room for one: whoever keeps a group; guards known
+	commit gate // held while a group is being kept; guards known
 	known  map[string]*sender
 
 	mu      sync.Mutex // guards what follows
@@ -84,6 +84,16 @@ type Receiver struct {
 	buf     []Sample                 // without a keeper
 	stats   Stats
 }
+
+// gate is a mutex that is held for as long as the disk takes. Being a channel,
+// it lets a test's clock run meanwhile.
+type gate chan struct{}
+
+// Lock waits until nobody holds the gate, and holds it.
+func (g gate) Lock() { g <- struct{}{} }
+
+// Unlock lets the next one in.
+func (g gate) Unlock() { <-g }
 
 // Stats counts what a Receiver did since it was made.
 type Stats struct {
@@ -111,7 +121,7 @@ func NewReceiver(opts ReceiverOptions) *Receiver {
 		opts:    opts,
 		limit:   rate.NewLimiter(rate.Limit(opts.PerSec), max(1, int(opts.PerSec*10))),
 		decoder: make(chan struct{}, opts.Decoders),
-		commit:  make(chan struct{}, 1),
+		commit:  make(gate, 1),
 		known:   map[string]*sender{},
 		full:    make(chan struct{}, 1),
 		limits:  map[string]*rate.Limiter{},
