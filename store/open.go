@@ -41,6 +41,7 @@ type Options struct {
 // Store is an open database. Its methods may be called by several goroutines.
 type Store struct {
 	db         *sqlx.DB
+	reads      *sqlx.DB // for long reads beside the writing connection; db itself in a reader
 	path       string
 	now        func() time.Time
 	maxSamples int64
@@ -71,6 +72,8 @@ func Open(path string, o Options) (*Store, error) {
 	if err := s.migrate(); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
+	s.reads = sqlx.NewDb(sql.OpenDB(connector{dsn: dsn(path, url.Values{"_query_only": {"true"}})}), "sqlite3")
+	s.reads.SetMaxOpenConns(1)
 	return s, nil
 }
 
@@ -99,7 +102,8 @@ func OpenReadOnly(path string) (*Store, error) {
 
 // Close closes the database.
 func (s *Store) Close() error {
-	return explain(s.path, "close", s.db.Close())
+	// The writer goes last: it merges the log into the file.
+	return explain(s.path, "close", errors.Join(s.reads.Close(), s.db.Close()))
 }
 
 // Path returns the name of the database file.
@@ -113,7 +117,7 @@ func open(path, dsn string, o Options) *Store {
 		o.MaxSamples = DefaultMaxSamples
 	}
 	db := sqlx.NewDb(sql.OpenDB(connector{dsn: dsn}), "sqlite3")
-	return &Store{db: db, path: path, now: o.Now, maxSamples: o.MaxSamples}
+	return &Store{db: db, reads: db, path: path, now: o.Now, maxSamples: o.MaxSamples}
 }
 
 // dsn writes the pragmas into the data source name, so that every connection

@@ -74,14 +74,15 @@ func (s *Store) Senders(ctx context.Context) ([]Sender, error) {
 
 // SamplesAfter returns up to limit samples that were kept after the one of the
 // given number, in order of arrival, and the number of the last of them. Their
-// At is by the daemon host's clock.
+// At is by the daemon host's clock. It reads past the writing connection, so
+// that a long read keeps no one waiting.
 func (s *Store) SamplesAfter(ctx context.Context, after int64, limit int) ([]profile.Sample, int64, error) {
 	const q = `SELECT s.id, r.job_id, n.name, s.at, s.interval_ms, r.gpus, s.compute, r.source,
 		s.nvlink, s.pcie, s.net, r.nvlink_speed, r.pcie_speed, r.net_speed, r.net_shared,
 		r.origin, r.weight, s.throttled, r.gpu_shared
 		FROM samples s JOIN series r ON r.id = s.series JOIN nodes n ON n.id = r.node
 		WHERE s.id > ? ORDER BY s.id LIMIT ?`
-	rows, err := s.db.QueryContext(ctx, q, after, limit)
+	rows, err := s.reads.QueryContext(ctx, q, after, limit)
 	if err != nil {
 		return nil, after, explain(s.path, "read samples in", err)
 	}
