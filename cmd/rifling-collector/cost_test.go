@@ -58,15 +58,16 @@ func BenchmarkNode(b *testing.B) {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	}()
+	const renewed = 4 // times a second, as a driver renews its counters
 	settle := time.Now().Add(10 * time.Second)
 	for len(r.Drain()) == 0 {
 		if time.Now().After(settle) {
 			b.Fatal("no sample came")
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(time.Second / renewed)
+		writeNode(b, dir, pids)
 	}
 	before, start := onCPU(b, cmd.Process.Pid), time.Now()
-	const renewed = 4 // times a second, as a driver renews its counters
 	for i := range renewed * b.N {
 		time.Sleep(time.Until(start.Add(time.Duration(i+1) * time.Second / renewed)))
 		writeNode(b, dir, pids)
