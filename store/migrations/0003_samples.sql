@@ -34,7 +34,6 @@ CREATE TABLE series (
     net_speed    REAL    NOT NULL
 ) STRICT;
 CREATE INDEX series_day ON series (day, job_id, node);
-CREATE INDEX series_job ON series (job_id);
 
 -- Means over res seconds, each sample weighing as much as its interval.
 CREATE TABLE means (
