@@ -29,6 +29,7 @@ type daemon struct {
 	store   *store.Store
 	loop    *cycle.Loop
 	metrics *metrics
+	sources *sources
 
 	lastError string    // of the last cycle, to log it once and not each time
 	saidAt    time.Time // when that was
@@ -64,6 +65,7 @@ func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err
 	var tidy sync.WaitGroup
 	tidyUntil, end := context.WithCancel(ctx)
 	tidy.Go(func() { d.tidy(tidyUntil) })
+	tidy.Go(func() { d.sources.run(tidyUntil) })
 	d.work(ctx, once)
 	end()
 	tidy.Wait()
@@ -100,6 +102,10 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	exporters, err := c.Exporters()
+	if err != nil {
+		return err
+	}
 	if d.store, err = store.Open(c.Database, store.Options{MaxSamples: c.Samples.MaxRows}); err != nil {
 		return err
 	}
@@ -107,9 +113,13 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, d.store.Close())
 	}
+	d.sources = &sources{
+		prom: exporters, jobs: &runningJobs{Cluster: d.client}, add: telemetry.receiver.Add, log: d.log, said: map[string]bool{},
+	}
 	d.metrics = newMetrics(telemetry)
+	d.sources.register(d.metrics.registry)
 	d.loop = &cycle.Loop{
-		Cluster: d.client, Recorder: d.store, Telemetry: telemetry, Policy: pol, Book: book,
+		Cluster: d.sources.jobs, Recorder: d.store, Telemetry: telemetry, Policy: pol, Book: book,
 		Mode: c.Mode, Limits: c.PolicyLimits(), Seed: c.Seed, Tau: c.Agent.Tau,
 		Log: d.log, Clock: time.Now, CheckpointEvery: max(1, int(time.Minute/c.Interval)),
 	}
