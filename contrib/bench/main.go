@@ -29,6 +29,7 @@ var benches = []bench{
 	{"speed-model", "the speed model against measured placements that it was not fitted to", speedModel},
 	{"peers", "published simulators replayed: ours beside what their programs printed", peers},
 	{"slurm-fidelity", "Slurm's model beside a real slurmctld on the same jobs", slurmFidelity},
+	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
 	{"history", "a year of accounting imported, killed and resumed", history},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
 }
