@@ -42,7 +42,7 @@ type measured struct {
 
 // phaseSeconds is how long the jobs of a phase run, real time: at a sample a
 // second enough that start and end weigh little.
-const phaseSeconds = 16
+const phaseSeconds = 20
 
 // submit starts the job with as many iterations as fill a phase.
 func (m *measured) submit(t *testing.T) {
