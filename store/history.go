@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,19 +131,19 @@ func (w *pastTx) save(ctx context.Context, j *slurm.PastJob) (fresh, changed boo
 		cluster = int64(0)
 	}
 	key := [3]any{cluster, int64(j.ID), epoch(j.Submit)}
-	args := append(w.args[:0], key[:]...)
-	if args, err = w.row(ctx, args, j, used); err != nil {
+	w.args = append(w.args[:0], key[:]...)
+	if w.args, err = w.row(ctx, w.args, j, used); err != nil {
 		return false, false, err
 	}
-	res, err := w.insert.ExecContext(ctx, args...)
+	res, err := w.insert.ExecContext(ctx, w.args...)
 	if err != nil {
 		return false, false, err
 	}
 	if n, err := res.RowsAffected(); err != nil || n > 0 {
 		return n > 0, false, err
 	}
-	values := append([]any{}, args[3:]...)
-	all := append(append(values, key[0], key[1], key[2], epoch(j.End)), values...)
+	values := w.args[3:]
+	all := slices.Concat(values, key[:], []any{epoch(j.End)}, values)
 	if res, err = w.update.ExecContext(ctx, all...); err != nil {
 		return false, false, err
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -31,7 +30,7 @@ func TestPastJobsTeachTheBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{conf: &c, log: slog.New(slog.NewTextHandler(io.Discard, nil)), store: s, loop: &cycle.Loop{Book: book}, said: map[string]bool{}}
+	d := &daemon{conf: &c, log: slog.New(slog.DiscardHandler), store: s, loop: &cycle.Loop{Book: book}, said: map[string]bool{}}
 	now := time.Now().Truncate(time.Second)
 	save := func(first slurm.JobID, n int, ended time.Time) {
 		t.Helper()

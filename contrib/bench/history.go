@@ -64,6 +64,7 @@ func history(ctx context.Context, out io.Writer) error {
 type historyBench struct {
 	out                  io.Writer
 	dir, rifling, config string
+	rate                 float64 // of the first import, runs a second
 }
 
 func newHistoryBench(ctx context.Context, out io.Writer) (*historyBench, error) {
@@ -133,6 +134,7 @@ func (b *historyBench) whole(ctx context.Context, truth tally) error {
 		return err
 	}
 	rate, memory := float64(truth.n)/took.Seconds(), float64(usage.Maxrss)*1024
+	b.rate = rate
 	fmt.Fprintf(b.out, "%d runs in %.1f s (user %.1f s, system %.1f s), peak memory %.0f MB, %.0f bytes a run on disk\n", truth.n, took.Seconds(),
 		cmd.ProcessState.UserTime().Seconds(), cmd.ProcessState.SystemTime().Seconds(), memory/1e6, float64(size.Size())/float64(truth.n))
 	fmt.Fprintf(b.out, "stored %d, checksum %016x; generated %d, checksum %016x\n", stored.n, stored.sum, truth.n, truth.sum)
@@ -154,13 +156,14 @@ func (b *historyBench) killed(ctx context.Context) error {
 		}
 	}
 	rng := rand.New(rand.NewPCG(historySeed, 9))
+	whole := float64(truth.n) / b.rate // seconds, as far as the first import tells
 	deaths := 0
 	for range historyKills {
 		cmd, said, err := b.start(ctx, "killed", since, until)
 		if err != nil {
 			return err
 		}
-		wait := time.Duration(200+rng.IntN(2300)) * time.Millisecond
+		wait := time.Duration((0.02 + 0.25*rng.Float64()) * whole * float64(time.Second))
 		timer := time.AfterFunc(wait, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) //nolint:errcheck // it may have ended
 		err = cmd.Wait()
 		timer.Stop()
