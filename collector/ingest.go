@@ -185,16 +185,6 @@ func (r *Receiver) keep(group []*pending) {
 	r.mu.Unlock()
 }
 
-// Take takes samples that a source of this process has read, with the same
-// checks as those of collectors. It returns how many were new and sound.
-func (r *Receiver) Take(samples []Sample) (int, error) {
-	a, err := r.take(&Batch{Version: BatchVersion, Samples: samples})
-	if err != nil {
-		return 0, err
-	}
-	return a.Accepted, nil
-}
-
 func (r *Receiver) store(fresh []Sample, moved map[string]*sender) error {
 	if r.opts.Keeper == nil {
 		r.mu.Lock()

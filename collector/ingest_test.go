@@ -233,13 +233,3 @@ func TestReceiverBoundsANodesRate(t *testing.T) {
 		}
 	}
 }
-
-// An in-process source passes the same checks.
-func TestReceiverTakesFromThisProcess(t *testing.T) {
-	r := receiver(nil)
-	bad := sound(2)
-	bad.NetRate = -1
-	if n, err := r.Take([]Sample{sound(1), bad, sound(1)}); n != 1 || err != nil {
-		t.Errorf("took %d, %v", n, err)
-	}
-}

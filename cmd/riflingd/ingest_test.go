@@ -221,14 +221,14 @@ func TestStoreThatFailsLosesNothing(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := r.Take([]collector.Sample{sample}); err == nil || n != 0 || len(failed) != 1 {
-		t.Errorf("took %d, %v, reported %v", n, err, failed)
+	if taken, err := r.Add([]collector.Sample{sample}, 0); err == nil || taken.Accepted != 0 || len(failed) != 1 {
+		t.Errorf("took %+v, %v, reported %v", taken, err, failed)
 	}
 	if k.store, err = store.Open(path, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer k.store.Close()
-	if n, err := r.Take([]collector.Sample{sample}); err != nil || n != 1 {
-		t.Errorf("after the disk was mended: took %d, %v", n, err)
+	if taken, err := r.Add([]collector.Sample{sample}, 0); err != nil || taken.Accepted != 1 {
+		t.Errorf("after the disk was mended: took %+v, %v", taken, err)
 	}
 }
