@@ -57,13 +57,18 @@ func (s *Store) PastWriter() *PastWriter { return &PastWriter{store: s} }
 func (p *PastWriter) SavePast(ctx context.Context, runs []slurm.PastJob, since, until time.Time) (fresh, changed int, err error) {
 	s := p.store
 	err = s.inTx(ctx, "store accounting in", func(tx *sqlx.Tx) error {
-		w, err := p.begin(ctx, tx)
+		// A statement that can be cancelled costs a goroutine; these are short.
+		brief := context.WithoutCancel(ctx)
+		w, err := p.begin(brief, tx)
 		if err != nil {
 			return err
 		}
 		defer w.close()
 		for i := range runs {
-			isNew, isChanged, err := w.save(ctx, &runs[i])
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			isNew, isChanged, err := w.save(brief, &runs[i])
 			if err != nil {
 				return err
 			}
