@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"net/url"
 	"testing"
 	"time"
 
@@ -227,5 +228,45 @@ func TestSamplesGrowOldInSteps(t *testing.T) {
 	keep(t, s, sampleAt(now))
 	if got, _, err := s.SamplesAfter(context.Background(), 0, 10); len(got) != 2 || err != nil {
 		t.Errorf("after the series were forgotten: %d samples, %v", len(got), err)
+	}
+}
+
+// What a release before kept of samples is there as means after the upgrade.
+func TestOldSamplesBecomeMeans(t *testing.T) {
+	path := testPath(t)
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := open(path, dsn(path, url.Values{}), Options{})
+	if _, err := old.db.Exec(`CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all[:2] {
+		if err := old.step(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const q = `INSERT INTO samples (job_id, node, at, interval_ms, gpus, compute, source, nvlink_rate, pcie_rate, net_rate,
+		nvlink_speed, pcie_speed, net_speed, net_shared) VALUES (1, 'gpu01', ?, 15000, 4, ?, 'gpm', 0, 0, ?, 0, 0, 5e10, 0)`
+	for i := range 20 { // five minutes, twice
+		for j := range 2 {
+			if _, err := old.db.Exec(q, 1_800_000_000+15*i+300*j, 0.5, 1e9); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openTest(t, path)
+	var got struct{ Rows, N, MS, Compute, Net, Senders, Raw int64 }
+	const sum = `SELECT count(*) AS rows, sum(n) AS n, sum(ms) AS ms, max(compute) AS compute, max(net) AS net,
+		(SELECT count(*) FROM senders) AS senders, (SELECT count(*) FROM samples) AS raw FROM means JOIN series ON series = id WHERE job_id = 1`
+	if err := s.db.Get(&got, sum); err != nil {
+		t.Fatal(err)
+	}
+	if got.Rows != 2 || got.N != 40 || got.MS != 600_000 || got.Compute != 500_000 || got.Net != 1e9 || got.Senders != 1 || got.Raw != 0 {
+		t.Errorf("after the upgrade: %+v", got)
 	}
 }

@@ -56,8 +56,8 @@ INSERT INTO series (day, job_id, node, gpus, source, origin, weight, net_shared,
     SELECT DISTINCT s.at / 86400, s.job_id, n.id, s.gpus, s.source, '', 0, s.net_shared, 0, s.nvlink_speed, s.pcie_speed, s.net_speed
     FROM samples s JOIN nodes n ON n.name = s.node;
 INSERT INTO means
-    SELECT 300, s.at / 300 * 300, r.id, count(*), sum(max(1, s.interval_ms)), avg(s.compute) * 1000000 + 0.5,
-        avg(s.nvlink_rate) + 0.5, avg(s.pcie_rate) + 0.5, avg(s.net_rate) + 0.5, 0
+    SELECT 300, s.at / 300 * 300, r.id, count(*), sum(max(1, s.interval_ms)), round(avg(s.compute) * 1000000),
+        min(1e15, round(avg(s.nvlink_rate))), min(1e15, round(avg(s.pcie_rate))), min(1e15, round(avg(s.net_rate))), 0
     FROM samples s JOIN nodes n ON n.name = s.node JOIN series r ON r.day = s.at / 86400 AND r.job_id = s.job_id
         AND r.node = n.id AND r.gpus = s.gpus AND r.source = s.source AND r.net_shared = s.net_shared
         AND r.nvlink_speed = s.nvlink_speed AND r.pcie_speed = s.pcie_speed AND r.net_speed = s.net_speed
