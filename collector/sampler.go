@@ -27,8 +27,9 @@ type Sampler struct {
 	last    time.Time
 	jobs    map[string][]slurm.JobID // by UUID, at the last reading
 	meters  map[string]*meter
-	changes map[string]int64 // of the ports' links, by name
-	used    map[string]bool  // ports that counted at the last reading
+	changes map[string]int64    // of the ports' links, by name
+	used    map[string]bool     // ports that counted at the last reading
+	spans   map[slurm.JobID]int // nodes of each job, 0 unknown, at the last reading
 	split   netSplit
 	view    View
 }
@@ -62,7 +63,7 @@ func (s *Sampler) Sample(now time.Time) ([]Sample, error) {
 	if !first && stepped(interval, now.Round(0).Sub(s.last.Round(0))) {
 		s.Odd["the node's clock was set"]++ // no rate goes by it
 	}
-	uses := s.use(gpus)
+	uses, turnover := s.use(gpus)
 	s.view.Ports = net.ports
 	s.last = now
 	if first || interval <= 0 {
@@ -80,6 +81,11 @@ func (s *Sampler) Sample(now time.Time) ([]Sample, error) {
 	}
 	out := make([]Sample, 0, len(uses))
 	for _, u := range uses {
+		if net.known && turnover && u.ref.Nodes != 1 {
+			// What of the node's bytes were the other's nobody can tell.
+			s.Odd["job left out of an interval: another that spans nodes came or went"]++
+			continue
+		}
 		if u.stalled {
 			// Without its links' bytes a job would seem to stand still, or only
 			// to compute. The next rate covers this interval too.
@@ -115,17 +121,21 @@ func stepped(monotonic, wall time.Duration) bool {
 	return (wall - monotonic).Abs() > step
 }
 
-// use groups the GPUs by job, in order of job ids.
-func (s *Sampler) use(gpus []GPU) []*jobUse {
+// use groups the GPUs by job, in order of job ids. turnover tells that a job
+// which may span nodes came or went since the last reading.
+func (s *Sampler) use(gpus []GPU) (uses []*jobUse, turnover bool) {
 	found := s.owners(gpus)
 	now := make(map[string][]slurm.JobID, len(gpus))
-	byJob := map[slurm.JobID]*jobUse{}
+	byJob, spans := map[slurm.JobID]*jobUse{}, map[slurm.JobID]int{}
 	s.view = View{GPUs: make([]GPUView, len(gpus))}
 	for i := range gpus {
 		g := &gpus[i]
 		l := s.linkRates(g) // in any case, so that the meters keep up
 		s.view.GPUs[i] = viewGPU(g, found[i], l)
 		now[g.UUID] = jobsOf(found[i])
+		for _, p := range found[i].parts {
+			spans[p.ref.ID] = p.ref.Nodes
+		}
 		if before := s.jobs[g.UUID]; !slices.Equal(now[g.UUID], before) {
 			if len(before) > 1 || len(before) == 1 && len(now[g.UUID]) > 1 {
 				s.Odd["GPU shared by other jobs than before"]++
@@ -142,10 +152,24 @@ func (s *Sampler) use(gpus []GPU) []*jobUse {
 		}
 	}
 	s.view.Ways = countWays(s.view.GPUs)
-	s.jobs = now
-	out := slices.Collect(maps.Values(byJob))
-	slices.SortFunc(out, func(a, b *jobUse) int { return int(int64(a.ref.ID) - int64(b.ref.ID)) })
-	return out
+	turnover = turned(s.spans, spans)
+	s.jobs, s.spans = now, spans
+	uses = slices.Collect(maps.Values(byJob))
+	slices.SortFunc(uses, func(a, b *jobUse) int { return int(int64(a.ref.ID) - int64(b.ref.ID)) })
+	return uses, turnover
+}
+
+// turned reports whether a job that may span nodes is in one of the two only.
+func turned(before, now map[slurm.JobID]int) bool {
+	missing := func(in, other map[slurm.JobID]int) bool {
+		for id, nodes := range in {
+			if _, there := other[id]; !there && nodes != 1 {
+				return true
+			}
+		}
+		return false
+	}
+	return missing(before, now) || missing(now, before)
 }
 
 // linkRates are the GPU's rates in the busier direction, from counters where
