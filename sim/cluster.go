@@ -21,6 +21,7 @@ type cluster struct {
 	leaf             []int32 // index of the leaf switch
 	leaves           int
 	nic              []float64
+	holders          int     // jobs that hold GPUs
 	completing       []int32 // jobs that have ended there and still hold GPUs
 	kinds            map[string]NodeSet
 	byFree           []NodeSet // byFree[g]: nodes in service with exactly g GPUs free
@@ -28,6 +29,7 @@ type cluster struct {
 	closing          NodeSet // nodes with a job that completes
 	partitions       []partition
 	partIndex        map[string]int
+	sizes            map[reach][]int // by plain request, what the nodes offer
 	qos              map[string]int
 	most             int // GPUs of the largest node
 	totalGPUs, inUse int
@@ -58,7 +60,7 @@ func newCluster(spec Spec) (*cluster, error) {
 		up: make([]bool, n), leaf: make([]int32, n), nic: make([]float64, n), completing: make([]int32, n),
 		holds: make([][]*JobState, n), touched: NewNodeSet(n),
 		contenders: make([]int32, n), spanning: make([][]*JobState, n),
-		kinds: map[string]NodeSet{}, partIndex: map[string]int{}, qos: map[string]int{},
+		kinds: map[string]NodeSet{}, partIndex: map[string]int{}, sizes: map[reach][]int{}, qos: map[string]int{},
 	}
 	leaves := map[string]int32{}
 	for i, s := range spec.Nodes {
@@ -224,30 +226,60 @@ func (c *cluster) could(j *JobState) bool {
 	if p.MaxTime > 0 && j.Limit > p.MaxTime {
 		return false // PartitionTimeLimit
 	}
-	need, most := j.nodeRange()
+	least, most := j.nodeRange()
 	if p.MaxNodes > 0 {
 		most = min(most, p.MaxNodes)
 	}
+	if len(r.Exclude) == 0 && j.simple() {
+		key := reach{j.part, r.GPUType, j.perNode()}
+		sizes, ok := c.sizes[key]
+		if !ok {
+			sizes = c.offer(j)
+			c.sizes[key] = sizes
+		}
+		return enough(sizes, j.GPUs, least, most)
+	}
+	return enough(c.offer(j), j.GPUs, least, most)
+}
+
+// reach is what decides which nodes a plain request may use.
+type reach struct {
+	part int
+	kind string
+	each int
+}
+
+// offer lists what each node could serve of the job when it is empty, the most
+// first.
+func (c *cluster) offer(j *JobState) []int {
+	r := &j.Request
 	var sizes []int
-	for n := range p.nodes.All() {
-		if r.GPUType != "" && c.spec.Nodes[n].GPUType != r.GPUType {
+	for n := range c.partitions[j.part].nodes.All() {
+		if r.GPUType != "" && c.spec.Nodes[n].GPUType != r.GPUType || slices.Contains(r.Exclude, c.spec.Nodes[n].Name) {
 			continue
 		}
-		if slices.Contains(r.Exclude, c.spec.Nodes[n].Name) {
-			continue
+		gpus, cpus := c.gpus[n], c.cpus[n]
+		g := 0
+		if j.simple() && j.perNode() == 0 {
+			g = int(min(gpus, cpus)) // not cut to the job, so that others can share the list
+		} else {
+			g = c.serves(j, n, gpus, cpus)
 		}
-		if g := c.serves(j, n, c.gpus[n], c.cpus[n]); g > 0 {
+		if g > 0 {
 			sizes = append(sizes, g)
 		}
 	}
 	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	return sizes
+}
+
+func enough(sizes []int, gpus, least, most int) bool {
 	have := 0
 	for i, g := range sizes {
 		if i >= most {
 			break
 		}
-		have += g
-		if have >= j.GPUs && i+1 >= need {
+		if have += g; have >= gpus && i+1 >= least {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // fitter picks nodes as select/cons_tres does.
@@ -116,6 +117,25 @@ func (f *fitter) try(j *JobState, avail NodeSet, v view) []Alloc {
 		return nil
 	}
 	return f.allot(j, 0)
+}
+
+// later is try at another time for a request with a fixed number of GPUs on each
+// node: ready tells when each node will serve it.
+func (f *fitter) later(j *JobState, avail NodeSet, ready []time.Duration, at time.Duration) []Alloc {
+	f.able.clear()
+	for i, w := range avail {
+		for ; w != 0; w &= w - 1 {
+			if n := i<<6 + bits.TrailingZeros64(w); ready[n] <= at {
+				f.able.Add(n)
+			}
+		}
+	}
+	least, _ := j.nodeRange()
+	f.picked = f.picked[:0]
+	if each := j.perNode(); f.able.Len() < least || !f.fixed(j, least, each, view{}) {
+		return nil
+	}
+	return f.allot(j, j.perNode())
 }
 
 // allot turns the chosen nodes into a placement, by ascending node.

@@ -73,20 +73,11 @@ func byHoldEnd(a, b *JobState) int {
 
 // add takes in a job that started.
 func (p *plan) add(j *JobState) {
-	if len(p.order) > 1000 && len(p.order) > 3*p.running() {
+	if len(p.order) > 1000 && len(p.order) > 2*p.c.holders {
 		p.refresh()
 	}
 	i, _ := slices.BinarySearchFunc(p.order, j, byHoldEnd)
 	p.order = slices.Insert(p.order, i, j)
-}
-
-// running counts the jobs that hold GPUs, one on several nodes as often.
-func (p *plan) running() int {
-	n := 0
-	for _, on := range p.c.holds {
-		n += len(on)
-	}
-	return n
 }
 
 // rows brings ready up to date for the nodes whose jobs changed.
@@ -167,7 +158,7 @@ func (p *plan) windows(avail NodeSet, phase time.Duration, yield func(at time.Du
 		}
 		end := p.order[i].holdEnd()
 		if base < 0 {
-			base = end + firstWindow - (end+phase)%firstWindow
+			base = spanBase(end, phase)
 		}
 		for base+window < end {
 			window *= 2
@@ -220,18 +211,17 @@ func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Al
 	}
 	p := &m.plan
 	p.rows()
-	exact := time.Duration(0)
-	if each := j.perNode(); each > 0 && j.simple() {
+	if each := j.perNode(); each > 0 && j.simple() && !m.fit.cores {
 		least, _ := j.nodeRange()
-		if exact = p.nth(avail, least, each); exact == never {
+		exact := p.nth(avail, least, each)
+		if exact == never {
 			return 0, nil
 		}
+		end, limit := p.step(avail, m.Settings.Phase, exact)
+		return max(end, now+time.Second), m.fit.later(j, avail, p.ready[each], limit)
 	}
 	done := 0
 	p.windows(avail, m.Settings.Phase, func(end time.Duration, upTo int) bool {
-		if end < exact {
-			return false
-		}
 		v := p.at(done, upTo)
 		done = upTo
 		if on = m.fit.try(j, avail, v); on != nil {
@@ -240,4 +230,34 @@ func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Al
 		return on != nil
 	})
 	return at, on
+}
+
+// step finds the span of windows in which a time lies, without going through
+// those before: the last end in it, and its limit.
+func (p *plan) step(avail NodeSet, phase, at time.Duration) (end, limit time.Duration) {
+	i := 0
+	for i < len(p.order) && !p.order[i].meets(avail) {
+		i++
+	}
+	if i == len(p.order) {
+		return at, at
+	}
+	limit = spanBase(p.order[i].holdEnd(), phase) + firstWindow
+	for base, window := limit-firstWindow, firstWindow; limit < at; limit = base + window {
+		window *= 2
+	}
+	k, _ := slices.BinarySearchFunc(p.order, limit, func(j *JobState, limit time.Duration) int {
+		if j.holdEnd() <= limit {
+			return -1
+		}
+		return 1
+	})
+	for k--; k > i && !p.order[k].meets(avail); k-- {
+	}
+	return p.order[k].holdEnd(), limit
+}
+
+// spanBase is where the spans of windows begin to count, by the first end.
+func spanBase(end, phase time.Duration) time.Duration {
+	return end + firstWindow - (end+phase)%firstWindow
 }

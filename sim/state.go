@@ -163,6 +163,7 @@ func (st *State) Start(j *JobState, on []Alloc) {
 		st.fail("job %d asked for %d GPUs and was given %d", j.ID, j.GPUs, total)
 	}
 	st.starts++
+	st.c.holders++
 	st.pending.remove(j)
 	st.running.add(j)
 	j.Status, j.Start = Running, st.now
@@ -253,6 +254,7 @@ func (st *State) release(j *JobState) {
 	for _, a := range j.Alloc {
 		st.c.give(j, a)
 	}
+	st.c.holders--
 	st.changed |= Freed
 }
 

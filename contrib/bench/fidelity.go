@@ -243,14 +243,14 @@ func (t *truth) fidelity() *fidelityOf {
 	}
 	f.spanReal -= first
 	f.spanSim -= first
-	f.order = pearson(ranks(real), ranks(simulated))
+	f.order = pearson(rankOf(real), rankOf(simulated))
 	slices.Sort(shifts)
 	f.shift = shifts[len(shifts)/2]
 	return f
 }
 
-// ranks are the places of the values, equal ones sharing theirs.
-func ranks(v []float64) []float64 {
+// rankOf gives the places of the values, equal ones sharing theirs.
+func rankOf(v []float64) []float64 {
 	idx := make([]int, len(v))
 	for i := range idx {
 		idx[i] = i
