@@ -36,15 +36,16 @@ var peerSets = []peerSet{
 	{"philly", "Tiresias' and Helios's simulators, Philly virtual clusters", 0.03, false, phillyFigures},
 	{"batch", "RLScheduler's heuristics, 10 sequences of 1,024 jobs", 0.01, false, batchFigures},
 	{"openb", "FGD's comparison, GPUs given away at 130 % of arrived load, 10 orders", 0.5, true, openbFigures},
+	{"pollux", "Pollux's simulator under Tiresias, 16 nodes x 4 GPUs", 0.05, false, polluxFigures},
 }
 
 // peers prints our replays of published simulators beside what their programs
 // printed.
 func peers(ctx context.Context, out io.Writer) error {
 	dir := filepath.Join(sharedDir(), "traces")
-	if _, err := os.Stat(dir); err != nil {
+	if found, err := filepath.Glob(dir); err != nil || len(found) == 0 {
 		fmt.Fprintln(out, "skipped: no traces; set RIFLING_SHARED to the folder that holds traces/")
-		return nil
+		return err
 	}
 	for _, s := range peerSets {
 		if err := ctx.Err(); err != nil {

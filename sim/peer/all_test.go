@@ -79,6 +79,9 @@ func TestPeersByHand(t *testing.T) {
 			[]times{{0, 100}, {1, 61}, {61, 71}}},
 		"best-fit does not": {"best-fit", 3, Settings{}, []sim.Job{simJob(2, 0, 100), simJob(1, 1, 50), simJob(2, 1, 5), simJob(1, 2, 50), simJob(2, 3, 5)},
 			[]times{{0, 100}, {1, 51}, {1, 6}, {2, 52}, {6, 11}}},
+		// The third goes beside the first, so that the fourth finds a node.
+		"fgd keeps whole nodes": {"fgd", 2, Settings{}, []sim.Job{simJob(1, 0, 100), simJob(2, 1, 5), simJob(1, 10, 50), simJob(2, 11, 5)},
+			[]times{{0, 100}, {1, 6}, {10, 60}, {11, 16}}},
 		"spread": {"spread", 2, Settings{}, []sim.Job{simJob(2, 0, 10), simJob(2, 1, 10)},
 			[]times{{0, 10}, {1, 11}}},
 		"sjf": {"sjf", 1, Settings{}, []sim.Job{simJob(2, 0, 10), simJob(2, 1, 30), simJob(2, 2, 20)},

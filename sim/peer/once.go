@@ -12,15 +12,14 @@ import (
 type once struct {
 	*replay
 	waiting, running []*task
-	again            float64 // a time to look again though nothing happens
 }
 
 func (r *replay) runOnce(jobs []Work) {
 	r.clear()
-	o := once{replay: r, again: math.Inf(1)}
+	o := once{replay: r}
 	next := 0
 	for next < len(jobs) || len(o.running) > 0 {
-		now := o.again
+		now := math.Inf(1)
 		if next < len(jobs) {
 			now = min(now, jobs[next].Submit)
 		}
@@ -34,10 +33,6 @@ func (r *replay) runOnce(jobs []Work) {
 		}
 		o.sort(next - before)
 		o.start(now)
-		o.again = math.Inf(1)
-		if r.o.EstimateLate && next > before && len(o.waiting) > 0 {
-			o.again = now + 1
-		}
 	}
 }
 

@@ -187,7 +187,7 @@ type delay struct {
 	since    map[*sim.JobState]time.Duration // when a job could first start anywhere
 }
 
-func (d *delay) see(st *sim.State) {
+func (d *delay) see(*sim.State) {
 	for j := range d.since {
 		if j.Status != sim.Pending {
 			delete(d.since, j)

@@ -85,9 +85,8 @@ type Options struct {
 	// reached: the limit less the job's seconds, over its GPUs, rounded down.
 	// Muri's is right: the limit over the GPUs, rounded up, less the seconds.
 	DemoteLate bool
-	// EstimateLate is Helios's: jobs get their estimates a second after they
-	// come, and until then the queue is in the order of GPUs when no job is
-	// older.
+	// EstimateLate is Helios's: jobs that come to an empty queue have no
+	// estimates yet and are served in the order of their GPUs.
 	EstimateLate bool
 }
 
