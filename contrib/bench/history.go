@@ -30,8 +30,8 @@ import (
 
 const (
 	historyRuns   = 1_000_000
-	historyRate   = 20_000    // rows a second to reach
-	historyMemory = 200 << 20 // bytes of the importing process to stay below
+	historyRate   = 20_000 // rows a second to reach
+	historyMemory = 200e6  // bytes of the importing process to stay below
 	historyKills  = 6
 	historySeed   = 3
 	historyJSON   = 40_000 // runs read by way of slurmrestd
