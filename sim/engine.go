@@ -276,6 +276,7 @@ func (e *Engine) end(j *JobState) {
 		j.Status = Completing
 		for _, a := range j.Alloc {
 			st.c.completing[a.Node]++
+			st.c.touched.Add(int(a.Node)) // it is expected back at another time now
 			st.c.closing.Add(int(a.Node))
 		}
 		j.endAt = st.now + delay
