@@ -204,8 +204,11 @@ func (m *SlurmModel) follow(what Change) {
 		m.usage.end(j, m.st.now)
 	}
 	if what&(Submitted|Requeued) != 0 {
-		m.squeeze() // a job that came back must not stand there twice
+		m.squeeze()
 		for _, j := range m.st.arrived {
+			if j.Restarts+j.Preempted > 0 { // it may still stand there from before
+				m.queue = slices.DeleteFunc(m.queue, func(o *JobState) bool { return o == j })
+			}
 			if j.Status == Pending {
 				m.usage.add(j)
 				m.setPriority(j)

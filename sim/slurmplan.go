@@ -76,6 +76,9 @@ func (p *plan) add(j *JobState) {
 	if len(p.order) > 1000 && len(p.order) > 2*p.c.holders {
 		p.refresh()
 	}
+	if j.Restarts+j.Preempted > 0 {
+		p.order = slices.DeleteFunc(p.order, func(o *JobState) bool { return o == j })
+	}
 	i, _ := slices.BinarySearchFunc(p.order, j, byHoldEnd)
 	p.order = slices.Insert(p.order, i, j)
 }

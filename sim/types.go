@@ -198,8 +198,9 @@ type Result struct {
 	Alloc    []Alloc // of the last run
 	// Ran is the time with GPUs, over all runs, overhead included.
 	Ran time.Duration
-	// NPR is the time that the last run's work takes at the best rate over
-	// the time it took without overhead, 0..1.
+	// NPR is the time that the last run's work takes at the packed rate over
+	// the time it took without overhead: 0..1, or a little more where single
+	// GPUs on several nodes beat slow links inside one.
 	NPR        float64
 	Restarts   int
 	Preempted  int
