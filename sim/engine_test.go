@@ -306,7 +306,9 @@ func schedulers() []func() Scheduler {
 	return []func() Scheduler{
 		func() Scheduler { return &Ordered{Place: PlaceAnywhere} },
 		func() Scheduler { return &Ordered{Place: PlaceFewest, Skip: true} },
-		func() Scheduler { return &Ordered{Key: RemainingService, Preempt: true, Place: PlaceAnywhere, Skip: true} },
+		func() Scheduler {
+			return &Ordered{Key: RemainingService, Preempt: true, Place: PlaceAnywhere, Skip: true}
+		},
 		func() Scheduler { return NewSlurm(fair) },
 		func() Scheduler { return NewSlurm(cores) },
 	}
@@ -323,10 +325,16 @@ func TestConservation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Run(); err != nil && !strings.Contains(err.Error(), "starts none") {
-			t.Fatal(err)
+		// The fewest nodes may never do where they are unlike; and Slurm's fit
+		// of cores takes nodes in their order, and may run into --nodes=1-2.
+		missing := true
+		if m, ok := s.(*SlurmModel); ok {
+			missing = m.Settings.Cores
+		}
+		if _, err := e.Run(); err != nil && missing && strings.Contains(err.Error(), "starts none") {
+			return
 		} else if err != nil {
-			return // consolidation on nodes of unlike size may wait for ever
+			t.Fatal(err)
 		}
 		if len(rs) != len(jobs) {
 			t.Fatalf("%d of %d jobs ended", len(rs), len(jobs))

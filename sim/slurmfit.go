@@ -113,10 +113,37 @@ func (f *fitter) try(j *JobState, avail NodeSet, v view) []Alloc {
 		}
 		return f.allot(j, each)
 	}
-	if !f.open(j, least, most, v) {
+	if !f.open(j, least, most, v) && !f.openLess(j, least, most, v) {
 		return nil
 	}
 	return f.allot(j, 0)
+}
+
+// openLess tries again without the nodes that have least to offer, more and
+// more of them: with a bound on the nodes they may be in the way.
+func (f *fitter) openLess(j *JobState, least, most int, v view) bool {
+	if len(f.group) == 0 || most >= len(f.group) {
+		return false
+	}
+	offer := func(n int) int { return int(v.free[n] + v.cpus[n]) }
+	top := 0
+	for n := range f.able.All() {
+		top = max(top, offer(n))
+	}
+	for count, left := 1, f.able.Len(); count < top && left > least; count++ {
+		before := left
+		for n := range f.able.All() {
+			if offer(n) <= count && left > least {
+				f.able.Remove(n)
+				left--
+			}
+		}
+		f.picked = f.picked[:0]
+		if left < before && f.open(j, least, most, v) {
+			return true
+		}
+	}
+	return false
 }
 
 // later is try at another time for a request with a fixed number of GPUs on each
@@ -321,7 +348,12 @@ func (f *fitter) open(j *JobState, least, most int, v view) bool {
 	if total < j.GPUs || nodes < least {
 		return false
 	}
-	weight := func(n int) int32 { return -v.free[n] }
+	weight := func(n int) int32 { // less the GPUs that have the CPUs they need
+		if r := &j.Request; r.CPUs > 0 {
+			return -min(v.free[n], int32(int(v.cpus[n])*j.GPUs/r.CPUs))
+		}
+		return -min(v.free[n], v.cpus[n])
+	}
 	if f.cores {
 		weight = func(int) int32 { return 0 }
 	}

@@ -51,7 +51,7 @@ func (s Synthetic) Source() Source {
 		}
 		run := median * math.Exp(sigma*rng.NormFloat64())
 		j := Job{Submit: fromSeconds(at), Work: fromSeconds(run), User: users[rng.IntN(len(users))], Account: "a"}
-		j.Limit = fromSeconds(run * (1.2 + 4*rng.Float64())).Round(time.Minute) + time.Minute
+		j.Limit = fromSeconds(run*(1.2+4*rng.Float64())).Round(time.Minute) + time.Minute
 		j.Request = Request{GPUsPerNode: min(g, 8), MinNodes: max(1, g/8)}
 		if s.Open && g > 1 && rng.IntN(2) == 0 {
 			j.Request = Request{GPUs: g}
