@@ -15,7 +15,7 @@ func (m *SlurmModel) calculate() {
 	if s.Basic || s.Calc <= 0 {
 		return
 	}
-	at := m.st.now / s.Calc * s.Calc
+	at := m.st.now.Truncate(s.Calc)
 	if at <= m.calcAt {
 		return
 	}
@@ -105,21 +105,26 @@ func (u *usage) init(c *cluster, s SlurmSettings) {
 		c: c, halfLife: s.HalfLife, fair: !s.Basic && s.Weights.FairShare > 0,
 		index: map[userKey]int{}, accounts: map[string]int{}, qos: map[qosUser]*running{}, arrays: map[int64]int{},
 	}
+	for _, known := range c.spec.Users {
+		u.know(userKey{known.Account, known.Name})
+	}
 }
 
 // add makes the job's user known. Somebody who never ran anything is first.
 func (u *usage) add(j *JobState) {
-	if !u.fair {
-		return
+	if u.fair {
+		u.know(userKey{j.Account, j.User})
 	}
-	key := userKey{j.Account, j.User}
+}
+
+func (u *usage) know(key userKey) {
 	if _, ok := u.index[key]; ok {
 		return
 	}
-	a, ok := u.accounts[j.Account]
+	a, ok := u.accounts[key.account]
 	if !ok {
 		a = len(u.used)
-		u.accounts[j.Account] = a
+		u.accounts[key.account] = a
 		u.used = append(u.used, 0)
 	}
 	u.index[key] = len(u.users)

@@ -14,6 +14,9 @@ type Spec struct {
 	Nodes      []NodeSpec
 	Partitions []PartitionSpec // empty: one partition "gpu" with all nodes
 	QOS        []QOSSpec
+	// Users that accounting knows whether or not they have jobs: fair share
+	// ranks them too.
+	Users []UserSpec
 	// StartOverhead is how long a job holds its GPUs before its work begins
 	// (prolog, launch). It counts as run time, as Slurm counts it.
 	StartOverhead time.Duration
@@ -55,6 +58,9 @@ type QOSSpec struct {
 	MaxGPUsPerUser int // 0: no limit
 	MaxJobsPerUser int // running at once; 0: no limit
 }
+
+// UserSpec is one user's association with an account.
+type UserSpec struct{ Name, Account string }
 
 // Outage takes a node away for a while.
 type Outage struct {

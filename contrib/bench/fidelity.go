@@ -6,14 +6,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rifling/sim"
@@ -104,6 +107,8 @@ func shared() string {
 // truthRow is one job of a list as a real slurmctld ran it; seconds.
 type truthRow struct {
 	gpus                      int
+	user, account, partition  string
+	nice                      int64
 	duration, limit           float64
 	submit, start, end        float64
 	simStart, simEnd, simWait float64
@@ -112,6 +117,10 @@ type truthRow struct {
 type truth struct {
 	nodes, each int
 	rows        []truthRow
+	settings    sim.SlurmSettings
+	partitions  []sim.PartitionSpec
+	users       []sim.UserSpec
+	topology    bool
 }
 
 var truthName = regexp.MustCompile(`_(\d+)x(\d+)\.csv$`)
@@ -121,7 +130,10 @@ func readTruth(file string) (*truth, error) {
 	if size == nil {
 		return nil, fmt.Errorf("its name does not end in _NODESxGPUS.csv")
 	}
-	t := &truth{}
+	t := &truth{settings: recorded()}
+	if err := t.readConf(strings.TrimSuffix(file, ".csv") + ".conf"); err != nil {
+		return nil, err
+	}
 	t.nodes, _ = strconv.Atoi(size[1])
 	t.each, _ = strconv.Atoi(size[2])
 	f, err := os.Open(file)
@@ -153,6 +165,16 @@ func readTruth(file string) (*truth, error) {
 		if r.gpus, err = strconv.Atoi(rec[col["gpus"]]); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line+2, err)
 		}
+		for name, into := range map[string]*string{"user": &r.user, "account": &r.account, "partition": &r.partition} {
+			if i, ok := col[name]; ok {
+				*into = rec[i]
+			}
+		}
+		if i, ok := col["nice"]; ok {
+			if r.nice, err = strconv.ParseInt(rec[i], 10, 64); err != nil {
+				return nil, fmt.Errorf("line %d: %w", line+2, err)
+			}
+		}
 		t.rows = append(t.rows, r)
 	}
 	return t, nil
@@ -174,6 +196,28 @@ func recorded() sim.SlurmSettings {
 	return s
 }
 
+// readConf takes the settings from the slurm.conf of a recording of contrib/
+// labtrace, which lies beside it; lists without one were made under recorded().
+func (t *truth) readConf(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if t.settings, t.partitions, err = sim.ParseSlurmConf(f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	t.topology = true
+	// The lab's accounts: contrib/lab.
+	t.users = []sim.UserSpec{{Name: "root", Account: "root"}, {Name: "rifling", Account: "research"},
+		{Name: "alice", Account: "research"}, {Name: "bob", Account: "research"},
+		{Name: "carol", Account: "teaching"}, {Name: "dave", Account: "teaching"}}
+	return nil
+}
+
 type fidelityOf struct {
 	waitReal, waitSim, spanReal, spanSim, order, shift float64
 }
@@ -182,9 +226,13 @@ func (f *fidelityOf) wait() float64 { return f.waitSim/f.waitReal - 1 }
 func (f *fidelityOf) span() float64 { return f.spanSim/f.spanReal - 1 }
 
 func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error) {
-	spec := sim.Spec{EndDelay: endDelay}
+	spec := sim.Spec{EndDelay: endDelay, Partitions: t.partitions, Users: t.users}
 	for i := range t.nodes {
-		spec.Nodes = append(spec.Nodes, sim.NodeSpec{Name: fmt.Sprintf("n%d", i+1), GPUs: t.each})
+		n := sim.NodeSpec{Name: fmt.Sprintf("n%d", i+1), GPUs: t.each}
+		if t.topology {
+			n.CPUs, n.Leaf = 2*t.each, fmt.Sprintf("leaf%d", 1+2*i/t.nodes)
+		}
+		spec.Nodes = append(spec.Nodes, n)
 	}
 	if !measured {
 		spec.StartOverhead = startOverhead
@@ -201,7 +249,8 @@ func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error)
 		}
 		r := &t.rows[order[k]]
 		k++
-		j := sim.Job{Submit: seconds(r.submit), Limit: seconds(r.limit), Work: seconds(r.duration)}
+		j := sim.Job{Submit: seconds(r.submit), Limit: seconds(r.limit), Work: seconds(r.duration),
+			User: r.user, Account: r.account, Partition: r.partition, Nice: r.nice}
 		if measured {
 			j.Work = seconds(r.end - r.start)
 		}
@@ -211,7 +260,7 @@ func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error)
 		}
 		return j, true
 	}
-	settings := recorded()
+	settings := t.settings
 	settings.Phase = phase
 	engine, err := sim.NewEngine(spec, sim.NewSlurm(settings), source, func(r *sim.Result) {
 		row := &t.rows[order[r.Seq]]

@@ -62,8 +62,11 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 }
 
 // scheduler is what the recordings are made under: a backfill pass that looks
-// at the whole queue, at the interval that is Slurm's default.
-const scheduler = "SchedulerParameters=bf_interval=30,bf_window=20160,bf_resolution=60,bf_max_job_test=1000," +
+// at the whole queue, at the interval that is Slurm's default, and priorities
+// that age. Fair share is off: a user's rank is a step function, and where two
+// users are near each other no two runs of one list are alike.
+const scheduler = "PriorityWeightFairshare=0\nPriorityWeightAge=100000\n" +
+	"SchedulerParameters=bf_interval=30,bf_window=20160,bf_resolution=60,bf_max_job_test=1000," +
 	"default_queue_depth=1000,bf_continue,batch_sched_delay=3,sched_min_interval=2000000\n"
 
 func record(ctx context.Context, o options, log io.Writer) (err error) {
