@@ -84,12 +84,15 @@ func pickSize(rng *rand.Rand, o listOptions) int {
 
 // typed rounds a limit up as people do.
 func typed(d time.Duration) time.Duration {
-	for _, step := range []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} {
-		if d <= 12*step {
-			return (d + step - 1) / step * step
+	minutes := int(math.Ceil(d.Minutes()))
+	step := 240
+	for _, s := range []int{5, 15, 60} {
+		if minutes <= 12*s {
+			step = s
+			break
 		}
 	}
-	return (d + 4*time.Hour - 1) / (4 * time.Hour) * (4 * time.Hour)
+	return time.Duration((minutes+step-1)/step*step) * time.Minute
 }
 
 // request gives sbatch's options.
