@@ -259,7 +259,7 @@ func (c *cluster) offer(j *JobState) []int {
 			continue
 		}
 		gpus, cpus := c.gpus[n], c.cpus[n]
-		g := 0
+		var g int
 		if j.simple() && j.perNode() == 0 {
 			g = int(min(gpus, cpus)) // not cut to the job, so that others can share the list
 		} else {

@@ -229,7 +229,8 @@ func (e *Engine) submit() error {
 	j.part = part
 	excluded, err := st.c.setOf(j.Request.Exclude)
 	j.Excluded = excluded
-	if err != nil || !known && j.Partition != "" || j.GPUs < 1 || !st.c.could(j) {
+	nowhere := err != nil || !known && j.Partition != ""
+	if nowhere || j.GPUs < 1 || !st.c.could(j) {
 		e.emit(j, Impossible)
 		return nil
 	}

@@ -65,12 +65,12 @@ func story(rs []Result) string {
 		for _, a := range r.Alloc {
 			fmt.Fprintf(&b, " n%d:%d", a.Node, a.GPUs)
 		}
-		switch {
-		case r.Outcome == TimedOut:
+		switch r.Outcome {
+		case TimedOut:
 			b.WriteString(" timeout")
-		case r.Outcome == Failed:
+		case Failed:
 			b.WriteString(" failed")
-		case r.Outcome == Impossible:
+		case Impossible:
 			b.WriteString(" impossible")
 		}
 		if r.Restarts > 0 {

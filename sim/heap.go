@@ -117,7 +117,7 @@ func (l *jobList) squeeze() {
 }
 
 func (l *jobList) all(yield func(*JobState) bool) {
-	for i := 0; i < len(l.jobs); i++ {
+	for i := range len(l.jobs) { // those that join meanwhile are not seen
 		if j := l.jobs[i]; j != nil && !yield(j) {
 			return
 		}

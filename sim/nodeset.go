@@ -73,36 +73,6 @@ func (s NodeSet) or(o NodeSet) {
 // clear empties the set.
 func (s NodeSet) clear() { clear(s) }
 
-// empty reports whether the set has no node.
-func (s NodeSet) empty() bool {
-	for _, w := range s {
-		if w != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// within reports whether all of the set is in o.
-func (s NodeSet) within(o NodeSet) bool {
-	for i := range s {
-		if s[i]&^o[i] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// meets reports whether the sets have a node in common.
-func (s NodeSet) meets(o NodeSet) bool {
-	for i := range s {
-		if s[i]&o[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // equal reports whether the sets are the same.
 func (s NodeSet) equal(o NodeSet) bool {
 	for i := range s {

@@ -155,13 +155,13 @@ func (m *SlurmModel) tick(now time.Duration) {
 	if !m.ticking || every <= 0 || m.backAt >= 0 {
 		return
 	}
-	passed := (now - m.backLast) / every
+	passed := (now - m.backLast).Truncate(every)
 	switch {
 	case passed <= 0:
 	case !m.waiting:
 		m.ticking = false
 	default:
-		m.backLast += passed * every
+		m.backLast += passed
 	}
 }
 
@@ -171,7 +171,7 @@ func (m *SlurmModel) poll(now time.Duration) time.Duration {
 	if p <= 0 {
 		return now
 	}
-	return (now/p + 1) * p
+	return now.Truncate(p) + p
 }
 
 func (m *SlurmModel) wantMain(at time.Duration) {

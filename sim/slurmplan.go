@@ -209,7 +209,7 @@ func (p *plan) at(from, upTo int) view {
 // need be.
 func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Alloc) {
 	now := m.st.now
-	if on = m.fit.try(j, avail, m.st.c.now()); on != nil {
+	if on := m.fit.try(j, avail, m.st.c.now()); on != nil {
 		return now, on
 	}
 	p := &m.plan
@@ -255,9 +255,10 @@ func (p *plan) step(avail NodeSet, phase, at time.Duration) (end, limit time.Dur
 		}
 		return 1
 	})
-	for k--; k > i && !p.order[k].meets(avail); k-- {
+	for k > i+1 && !p.order[k-1].meets(avail) {
+		k--
 	}
-	return p.order[k].holdEnd(), limit
+	return p.order[k-1].holdEnd(), limit
 }
 
 // spanBase is where the spans of windows begin to count, by the first end.

@@ -140,14 +140,14 @@ func TestBackfillDecidesAsRecorded(t *testing.T) {
 					if j == nil || r.start < now || r.start == now && !r.backfilled {
 						continue
 					}
-					real := r.backfilled && r.start <= now+time.Second
+					did := r.backfilled && r.start <= now+time.Second
 					got := j.Status == Running
 					switch {
-					case real && got && int(j.Alloc[0].Node) == r.nodes[0]:
+					case did && got && int(j.Alloc[0].Node) == r.nodes[0]:
 						right++
-					case real || got:
+					case did || got:
 						wrong++
-						t.Logf("at %v: job %d started %v by slurmctld, %v by the model", now, r.id, real, got)
+						t.Logf("at %v: job %d started %v by slurmctld, %v by the model", now, r.id, did, got)
 					}
 				}
 			}

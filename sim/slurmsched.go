@@ -20,7 +20,7 @@ func (m *SlurmModel) main() {
 		}
 		if looked++; m.Settings.Depth > 0 && looked > m.Settings.Depth && !m.full {
 			m.full = true
-			m.wantMain((st.now/m.Settings.Interval + 1) * m.Settings.Interval)
+			m.wantMain(st.now.Truncate(m.Settings.Interval) + m.Settings.Interval)
 			return
 		}
 		if m.failed[j.part] || !m.usage.allows(j) {
@@ -143,7 +143,7 @@ func (m *SlurmModel) place(j *JobState) (tried, started bool) {
 // rounded is a time in backfill's resolution.
 func (m *SlurmModel) rounded(at time.Duration) time.Duration {
 	if r := m.Settings.BackfillResolution; r > 0 {
-		return (at+m.Settings.Phase)/r*r - m.Settings.Phase
+		return (at + m.Settings.Phase).Truncate(r) - m.Settings.Phase
 	}
 	return at
 }
