@@ -21,6 +21,10 @@ type board struct {
 	node map[string]*slurm.Node    // by name
 	ends map[slurm.JobID]time.Time // predicted end of running jobs
 	gpus int                       // usable GPUs in all
+	// Of jobs before in this pass that cannot start yet: the GPUs that they are
+	// expected to take, by node, and when they give them back.
+	claims map[string][]event
+	sorted map[string][]event // see endsOn
 	want int                       // GPUs that pending jobs ask for in all
 }
 
@@ -28,6 +32,7 @@ func newBoard(in Input) *board {
 	b := &board{
 		in: in, free: map[string]int{}, busy: map[string]bool{},
 		runs: map[string][]*slurm.Job{}, node: map[string]*slurm.Node{}, ends: map[slurm.JobID]time.Time{},
+		claims: map[string][]event{}, sorted: map[string][]event{},
 	}
 	s := in.Snapshot
 	for i := range s.Nodes {
@@ -71,22 +76,63 @@ func predictedEnd(j *slurm.Job, p profile.Profile, now time.Time) time.Time {
 	return j.EndTime
 }
 
-// freeAt returns when the node is expected to have gpus GPUs free; the zero
-// time when that cannot be told.
+// event is a number of GPUs that become free on a node.
+type event struct {
+	at   time.Time
+	gpus int
+}
+
+// endsOn lists what the jobs that run on the node give back, the first first.
+func (b *board) endsOn(name string) []event {
+	if out, ok := b.sorted[name]; ok {
+		return out
+	}
+	out := make([]event, 0, len(b.runs[name]))
+	for _, j := range b.runs[name] {
+		out = append(out, event{b.ends[j.ID], gpusOn(j, name)})
+	}
+	slices.SortStableFunc(out, func(x, y event) int { return x.at.Compare(y.at) })
+	b.sorted[name] = out
+	return out
+}
+
+// freeAt returns when the node is expected to have gpus GPUs free that no job
+// before in this pass counts on; the zero time when that cannot be told.
 func (b *board) freeAt(name string, gpus int) time.Time {
-	have := b.free[name]
+	have, claims := b.free[name], b.claims[name]
+	if have >= gpus && len(claims) == 0 {
+		return b.in.Snapshot.TakenAt
+	}
+	ends := b.endsOn(name)
+	if len(claims) > 0 {
+		ends = append(slices.Clone(ends), claims...)
+		slices.SortStableFunc(ends, func(x, y event) int { return x.at.Compare(y.at) })
+		for _, c := range claims {
+			have -= c.gpus
+		}
+	}
 	if have >= gpus {
 		return b.in.Snapshot.TakenAt
 	}
-	jobs := slices.Clone(b.runs[name])
-	slices.SortStableFunc(jobs, func(x, y *slurm.Job) int { return b.ends[x.ID].Compare(b.ends[y.ID]) })
-	for _, j := range jobs {
-		have += gpusOn(j, name)
-		if have >= gpus {
-			return b.ends[j.ID]
+	for _, e := range ends {
+		if have += e.gpus; have >= gpus {
+			return e.at
 		}
 	}
 	return time.Time{}
+}
+
+// claim notes that a job which cannot start yet is expected to take its share
+// of these nodes at that time: whoever comes after it in the queue looks for
+// other nodes, or for a later time. Without a run time it never gives them back.
+func (b *board) claim(f *fit, nodes []string, at time.Time, run time.Duration) {
+	until := never
+	if run > 0 {
+		until = at.Add(run)
+	}
+	for _, n := range nodes {
+		b.claims[n] = append(b.claims[n], event{until, f.share})
+	}
 }
 
 func gpusOn(j *slurm.Job, node string) int {

@@ -25,15 +25,6 @@ type Rifling struct {
 	PriorWeight float64
 }
 
-// Features is what a prior may look at.
-type Features struct {
-	CommBound, ComputeBound bool
-	Open                    bool
-	LeaveNodes              int // nodes that Slurm's own fit would take now; 0 when it cannot start
-	Need                    int // nodes at best
-	Nodes, Leaves           int // of the action's own shape; 0 when it cannot start now
-}
-
 // Decide plans by the table. A job keeps its last decision while its state is
 // the same and the action is still offered, so that exploring does not make
 // the exclusions flap from one cycle to the next.
@@ -45,7 +36,7 @@ func (r *Rifling) Decide(in Input) Plan {
 			return nil
 		}
 		if severalTasks(j) {
-			d.Reason = "several tasks of this array are pending, and one node list would bind them all"
+			d.Reason = severalTasksWait
 			return f.slurmFit(f.hosts)
 		}
 		return r.choose(f, in.Profiles[j.ID], d)
@@ -55,6 +46,8 @@ func (r *Rifling) Decide(in Input) Plan {
 	}
 	return p
 }
+
+const severalTasksWait = "several tasks of this array are pending, and one node list would bind them all"
 
 func severalTasks(j *slurm.Job) bool {
 	if !j.IsArray() || j.ArrayTaskID >= 0 {
@@ -68,13 +61,11 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	in := f.b.in
 	offers := f.offers(!waitedOut(f.j, in))
 	d.State = encode(f, p)
-	feats := featuresOf(f, p, offers[0])
 	choices := make([]agent.Choice, len(offers))
 	for i, o := range offers {
 		choices[i] = agent.Choice{Action: string(o.action)}
-		feats.Nodes, feats.Leaves = len(o.shape), f.b.leafCount(keys(o.shape))
 		if r.Prior != nil {
-			choices[i].Prior, choices[i].PriorWeight = r.Prior(feats, o.action), r.PriorWeight
+			choices[i].Prior, choices[i].PriorWeight = r.Prior(f.features(p, offers[0], o), o.action), r.PriorWeight
 		}
 	}
 	byAction := func(a Action) int {
@@ -100,69 +91,26 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	}
 	o := f.keep(offers[i], in.Previous[f.j.ID])
 	offers[i] = o
-	d.Action, d.Candidates, d.Target = o.action, o.candidates, o.target
 	d.Considered = considered(f.b, offers, value)
 	for k := range d.Considered {
 		d.Considered[k].Prior = choices[k].Prior
 	}
-	d.Reason = reason(f, p, o, offers[0], d)
-	if o.action == Wait {
-		d.Deadline = deadline(f.j, in)
-		return nil
-	}
-	return o.shape
+	return f.settle(d, o, offers[0], p)
 }
 
 func deadline(j *slurm.Job, in Input) time.Time {
-	head, ok := in.Heads[j.ID]
-	if !ok {
-		head = in.Snapshot.TakenAt
-	}
-	return head.Add(in.Limits.MaxWait)
+	return headOf(j, in).Add(in.Limits.MaxWait)
 }
 
-func featuresOf(f *fit, p profile.Profile, leave offer) Features {
-	return Features{
-		CommBound: p.CommBound, ComputeBound: p.ComputeBound,
-		Open: f.r.open(), LeaveNodes: len(leave.shape), Need: f.need,
+// headOf is since when the job stands at its queue's head; now when it does not.
+func headOf(j *slurm.Job, in Input) time.Time {
+	if head, ok := in.Heads[j.ID]; ok {
+		return head
 	}
+	return in.Snapshot.TakenAt
 }
 
-// RulePrior is what a scheduler without experience should expect (ours, after
-// the fixed rule that won in a prototype): a packed start loses nothing; a
-// scattered one costs a communication-bound job about half its rate, a job of
-// unknown kind a quarter, a compute-bound one next to nothing. Waiting costs
-// about a tenth while something could start, and next to nothing while nothing
-// can: then it only says which nodes to take when they come free. Values are on
-// the scale of the reward, -1..0.
-func RulePrior(f Features, a Action) float64 {
-	scatter := -0.25
-	switch {
-	case f.CommBound:
-		scatter = -0.5
-	case f.ComputeBound:
-		scatter = -0.02
-	}
-	switch {
-	case a == Wait && f.LeaveNodes == 0:
-		return -0.02
-	case a == Wait:
-		return -0.1
-	case a == Leave && f.Nodes == 0 && f.Open:
-		return scatter / 2 // Slurm takes whatever comes free first
-	case a == Leave && f.Nodes <= f.Need:
-		return -0.01 // packed as well; a little behind choosing the node
-	case a == Even:
-		return 0.6 * scatter // published runs: equal parts lose the least across nodes
-	case a == Quiet:
-		return 0.8 * scatter
-	case f.Nodes > f.Need:
-		return scatter
-	case f.Need > 1 && f.Leaves > 1:
-		return 0.2 * scatter
-	}
-	return 0
-}
+func (f *fit) head() time.Time { return headOf(f.j, f.b.in) }
 
 // reason is the decision in one sentence.
 func reason(f *fit, p profile.Profile, o, leave offer, d *Decision) string {

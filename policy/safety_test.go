@@ -15,9 +15,17 @@ import (
 // policies are those under test; nonsense stands for any that is wrong.
 func policies(t *rapid.T, in Input) map[string]Plan {
 	r := &Rifling{Table: agent.NewTable(agent.DefaultParams()), FCFS: true, Prior: RulePrior, PriorWeight: 3}
-	return map[string]Plan{
-		"slurm": Slurm{}.Decide(in), "pack": Packed{}.Decide(in), "rifling": r.Decide(in), "nonsense": genPlan(t, in),
+	out := map[string]Plan{"rifling": r.Decide(in), "nonsense": genPlan(t, in)}
+	for _, name := range Names() {
+		if name != "rifling" {
+			p, err := New(name, Options{Rule: DefaultRule()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = p.Decide(in)
+		}
 	}
+	return out
 }
 
 func TestGuardRailsHoldForAnyPlan(t *testing.T) {

@@ -26,9 +26,12 @@ const (
 	Even  Action = "even"  // equal parts over nodes with idle NICs
 	Quiet Action = "quiet" // as few nodes as may be, away from communication-bound jobs
 	Wait  Action = "wait"  // nodes that are not free yet, until a deadline
+	// Place is what baselines choose that take nodes in an order of their own;
+	// no learner is offered it.
+	Place Action = "place"
 )
 
-// Actions lists all actions in the order of their indices in an agent's table.
+// Actions lists what learners choose among, in the order of their indices in an agent's table.
 var Actions = []Action{Leave, Pack, Leaf, Even, Quiet, Wait}
 
 // Input is all that a decision may depend on.

@@ -11,59 +11,92 @@ import (
 // never stands for the time of what cannot be told: later than all else.
 var never = time.Unix(1<<40, 0)
 
+// Bounds of the search for a waiting set: so many targets, the soonest first,
+// with so many nodes as slack each. More found nothing better on 16 nodes, and
+// a decision pass over 200 nodes must stay cheap.
+const (
+	targetsTried = 8
+	slackTried   = 16
+)
+
 // waitOffer names the nodes that are expected to serve the job at its best
-// soonest. It exists only for jobs that Slurm could otherwise start in a worse
-// shape: the open ones, and those that need several nodes.
+// soonest, of those with which the set of a waiting job can be made: inside it
+// nothing may complete a worse shape before. It exists only for jobs that Slurm
+// could otherwise start in a worse shape: the open ones, and those that need
+// several nodes and can start on none.
 func (f *fit) waitOffer() (offer, bool) {
 	if f.need == 1 && !f.r.open() {
 		return offer{}, false
 	}
-	if best := f.pick(f.hosts, f.need, f.share); best != nil && (f.need == 1 || f.leafPick(f.hosts) != nil) {
+	best := f.pick(f.hosts, f.need, f.share)
+	if best != nil && (f.need == 1 || !f.r.open() || f.leafPick(f.hosts) != nil) {
 		return offer{}, false
 	}
-	target, ready := f.soonest(f.hosts)
-	if target == nil || ready.After(deadline(f.j, f.b.in)) && f.slurmFit(f.hosts) != nil {
-		return offer{}, false // it could start now, and would have to in the end
+	known, at := f.readyTimes(f.hosts)
+	startable := f.slurmFit(f.hosts) != nil
+	var spare offer
+	for i := 0; i+f.need <= len(known) && i < targetsTried; i++ {
+		target := known[i : i+f.need]
+		ready := at[target[f.need-1]]
+		if startable && ready.After(deadline(f.j, f.b.in)) {
+			break // it could start now, and would have to in the end
+		}
+		set := f.waitingSet(target, ready)
+		if set == nil {
+			continue
+		}
+		o := offer{action: Wait, target: slices.Clone(target), candidates: f.ordered(set), ready: ready, note: expected(ready)}
+		if o.candidates == nil {
+			return offer{}, false // there are no other nodes
+		}
+		if !f.scatters(o.candidates, ready).Before(ready) {
+			return o, true
+		}
+		if spare.candidates == nil {
+			spare = o
+		}
 	}
-	in := map[string]bool{}
-	for _, n := range target {
-		in[n] = true
-	}
-	f.addLateSlack(in, f.need+f.b.in.Limits.SlackNodes)
-	o := offer{
-		action: Wait, target: target, candidates: f.ordered(in), ready: ready,
-		note: expected(ready),
-	}
-	return o, o.candidates != nil && f.keepsWaiting(o.candidates)
+	return spare, spare.candidates != nil
 }
 
 func expected(ready time.Time) string {
 	return "a better shape is expected at " + ready.UTC().Format("15:04:05") + " UTC"
 }
 
-// soonest returns the nodes of the set that are expected to serve the job at
-// its best first, and when; nil when that cannot be told.
-func (f *fit) soonest(set []string) ([]string, time.Time) {
+// readyTimes lists the nodes of the set of which it can be told when they will
+// serve the job's share, the soonest first.
+func (f *fit) readyTimes(set []string) ([]string, map[string]time.Time) {
 	at := map[string]time.Time{}
 	var known []string
 	for _, n := range set {
-		if t := f.b.freeAt(n, f.share); !t.IsZero() {
+		if t := f.b.freeAt(n, f.share); !t.IsZero() && t != never {
 			at[n] = t
 			known = append(known, n)
 		}
 	}
+	slices.SortStableFunc(known, func(a, b string) int { return at[a].Compare(at[b]) })
+	return known, at
+}
+
+// soonest returns the nodes of the set that are expected to serve the job at
+// its best first, and when; nil when that cannot be told.
+func (f *fit) soonest(set []string) ([]string, time.Time) {
+	known, at := f.readyTimes(set)
 	if len(known) < f.need {
 		return nil, time.Time{}
 	}
-	slices.SortStableFunc(known, func(a, b string) int { return at[a].Compare(at[b]) })
 	target := known[:f.need]
 	return target, at[target[f.need-1]]
 }
 
-// addLateSlack fills the set with the nodes that will have something free last:
-// inside it, what is free on a slack node could otherwise complete a scattered
-// shape before the nodes that are waited for are free.
-func (f *fit) addLateSlack(in map[string]bool, want int) {
+// waitingSet is the target and the slack that the limits want: each time the
+// node that puts off longest what would complete a worse shape. Nil when the
+// job would start in one at once, whatever the slack.
+func (f *fit) waitingSet(target []string, ready time.Time) map[string]bool {
+	in := map[string]bool{}
+	for _, n := range target {
+		in[n] = true
+	}
 	rest := slices.DeleteFunc(slices.Clone(f.hosts), func(n string) bool { return in[n] })
 	slices.SortStableFunc(rest, func(a, b string) int {
 		if c := cmp.Compare(f.now[a], f.now[b]); c != 0 {
@@ -71,12 +104,78 @@ func (f *fit) addLateSlack(in map[string]bool, want int) {
 		}
 		return f.firstFree(b).Compare(f.firstFree(a))
 	})
-	for _, n := range rest {
-		if len(in) >= want {
-			return
+	rest = rest[:min(len(rest), slackTried+f.b.in.Limits.SlackNodes)]
+	set := slices.Clone(target)
+	for range f.b.in.Limits.SlackNodes {
+		best, latest := -1, time.Time{}
+		for i, n := range rest {
+			if t := f.scatters(append(set, n), ready); best < 0 || t.After(latest) {
+				best, latest = i, t
+			}
 		}
-		in[n] = true
+		if best < 0 {
+			break
+		}
+		in[rest[best]] = true
+		set = append(set, rest[best])
+		rest = slices.Delete(rest, best, best+1)
 	}
+	if !f.keepsWaiting(set) {
+		return nil
+	}
+	return in
+}
+
+// scatters is when an open job is expected to be able to start in a worse shape
+// inside the set, ready at the latest: by then the better one is there.
+func (f *fit) scatters(set []string, ready time.Time) time.Time {
+	now := f.b.in.Snapshot.TakenAt
+	if !f.r.open() {
+		return ready
+	}
+	free := make([]int, len(set))
+	type change struct {
+		event
+		node int
+	}
+	var ends []change
+	for i, n := range set {
+		free[i] = f.now[n]
+		for _, e := range f.b.endsOn(n) {
+			if e.at.Before(ready) {
+				ends = append(ends, change{e, i})
+			}
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b change) int { return a.at.Compare(b.at) })
+	at := now
+	for k := 0; ; k++ {
+		if f.enough(free) {
+			return at
+		}
+		if k == len(ends) {
+			return ready
+		}
+		free[ends[k].node] += ends[k].gpus
+		at = ends[k].at
+	}
+}
+
+// enough reports whether nodes with so many GPUs free can start the job on more
+// of them than needed, and not on as few.
+func (f *fit) enough(free []int) bool {
+	most := slices.Clone(free)
+	slices.SortFunc(most, func(a, b int) int { return cmp.Compare(b, a) })
+	sum := 0
+	for i, g := range most {
+		if f.r.maxNodes > 0 && i == f.r.maxNodes {
+			break
+		}
+		if sum += g; i+1 == f.need && sum >= f.r.total {
+			return false
+		}
+	}
+	return sum >= f.r.total
 }
 
 // firstFree is when the node is expected to have one GPU more than now.
@@ -121,7 +220,8 @@ func (f *fit) keepWaiting(o offer, set []string) offer {
 	target, ready := f.soonest(set)
 	now := f.b.in.Snapshot.TakenAt
 	latest := o.ready.Add(time.Duration(patience * float64(o.ready.Sub(now))))
-	if target == nil || ready.After(latest) || !f.keepsWaiting(set) {
+	if target == nil || ready.After(latest) || !f.keepsWaiting(set) ||
+		f.scatters(set, ready).Before(ready) && !f.scatters(o.candidates, o.ready).Before(o.ready) {
 		return o
 	}
 	o.candidates, o.target, o.ready, o.note = set, target, ready, expected(ready)

@@ -100,7 +100,7 @@ func (c *cluster) rate(j *JobState) float64 {
 		}
 		if int(a.GPUs) < total {
 			sharers := float64(1 + c.contenders[a.Node] - own)
-			comm = max(comm, ring*float64(a.GPUs)*sharers/c.nic[a.Node])
+			comm = max(comm, ring*m.Law.Load(int(a.GPUs), len(j.Alloc))*sharers/c.nic[a.Node])
 		}
 	}
 	return best / (m.ComputeSeconds + comm)
@@ -119,7 +119,7 @@ func (c *cluster) contends(j *JobState) bool {
 			comm = max(comm, m.IntraSeconds)
 		}
 		if int(a.GPUs) < total {
-			comm = max(comm, ring*float64(a.GPUs)/slowest)
+			comm = max(comm, ring*m.Law.Load(int(a.GPUs), len(j.Alloc))/slowest)
 		}
 	}
 	return comm >= ContendShare*(m.ComputeSeconds+comm)

@@ -77,22 +77,23 @@ func (c *Config) Book() (*profile.Book, error) {
 
 // NewPolicy returns the configured policy.
 func (c *Config) NewPolicy() (policy.Policy, error) {
-	switch c.Policy {
-	case "slurm":
-		return policy.Slurm{}, nil
-	case "pack":
-		return policy.Packed{}, nil
+	o, err := c.PolicyOptions()
+	if err != nil {
+		return nil, err
 	}
+	return policy.New(c.Policy, o)
+}
+
+// PolicyOptions are what the configuration says of policies, for any of them.
+func (c *Config) PolicyOptions() (policy.Options, error) {
 	p := agent.DefaultParams()
 	a := c.Agent
 	p.Alpha, p.Tau, p.Margin = a.Alpha, a.Tau, a.Margin
 	p.Epsilon, p.EpsilonMin, p.EpsilonDecay = a.Epsilon, a.EpsilonMin, a.EpsilonDecay
 	if err := p.Validate(); err != nil {
-		return nil, slurm.WithHint(fmt.Errorf("configuration, agent: %w", err), "see the section agent in etc/rifling.yaml")
+		return policy.Options{}, slurm.WithHint(fmt.Errorf("configuration, agent: %w", err), "see the section agent in etc/rifling.yaml")
 	}
-	r := &policy.Rifling{Table: agent.NewTable(p), FCFS: c.Order == "fcfs", PriorWeight: a.PriorWeight}
-	if a.Prior == "rule" {
-		r.Prior = policy.RulePrior
-	}
-	return r, nil
+	return policy.Options{
+		Agent: p, NoPrior: a.Prior != "rule" || a.PriorWeight == 0, PriorWeight: a.PriorWeight, FCFS: c.Order == "fcfs",
+	}, nil
 }

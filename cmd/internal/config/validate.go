@@ -4,8 +4,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"rifling/policy"
 	"rifling/slurm"
 )
 
@@ -19,7 +22,7 @@ func (c *Config) Validate() error {
 	}
 	rules := []rule{
 		{c.Mode != ModeObserve && c.Mode != ModeSteer, "mode", c.Mode, "use observe or steer"},
-		{c.Policy != "rifling" && c.Policy != "pack" && c.Policy != "slurm", "policy", c.Policy, "use rifling, pack or slurm"},
+		{!slices.Contains(policy.Names(), c.Policy), "policy", c.Policy, "use rifling, rule, pack or slurm; of the baselines also " + baselines()},
 		{c.Order != "fcfs" && c.Order != "slurm", "order", c.Order, "use fcfs or slurm"},
 		{c.Interval < 100*time.Millisecond, "interval", c.Interval, "use 1s or more; 15s suits most sites"},
 		{c.Slurm.URL == "", "slurm.url", c.Slurm.URL, "name slurmrestd, e.g. unix:///run/rifling/slurmrestd.sock"},
@@ -48,4 +51,12 @@ func (c *Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// baselines are the policies that are there to be compared with.
+func baselines() string {
+	names := slices.DeleteFunc(policy.Names(), func(n string) bool {
+		return n == "rifling" || n == "rule" || n == "pack" || n == "slurm"
+	})
+	return strings.Join(names, ", ")
 }
