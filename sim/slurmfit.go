@@ -205,8 +205,10 @@ func (f *fitter) fixed(j *JobState, need, each int, v view) bool {
 func (f *fitter) byLeaf(need int) bool {
 	clear(f.leafN)
 	clear(f.used)
-	for n := range f.able.All() {
-		f.leafN[f.c.leaf[n]]++
+	for i, w := range f.able {
+		for ; w != 0; w &= w - 1 {
+			f.leafN[f.c.leaf[i<<6+bits.TrailingZeros64(w)]]++
+		}
 	}
 	for need > 0 {
 		best := f.bestLeaf(need)

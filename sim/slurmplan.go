@@ -5,6 +5,7 @@ package sim
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -124,22 +125,26 @@ func (p *plan) nth(avail NodeSet, need, each int) time.Duration {
 	ready := p.ready[each]
 	if need == 1 {
 		at := never
-		for n := range avail.All() {
-			at = min(at, ready[n])
+		for i, w := range avail {
+			for ; w != 0; w &= w - 1 {
+				at = min(at, ready[i<<6+bits.TrailingZeros64(w)])
+			}
 		}
 		return at
 	}
 	p.least = p.least[:0]
-	for n := range avail.All() {
-		at := ready[n]
-		if len(p.least) == need {
-			if at >= p.least[need-1] {
-				continue
+	for i, w := range avail {
+		for ; w != 0; w &= w - 1 {
+			at := ready[i<<6+bits.TrailingZeros64(w)]
+			if len(p.least) == need {
+				if at >= p.least[need-1] {
+					continue
+				}
+				p.least = p.least[:need-1]
 			}
-			p.least = p.least[:need-1]
+			k, _ := slices.BinarySearch(p.least, at)
+			p.least = slices.Insert(p.least, k, at)
 		}
-		i, _ := slices.BinarySearch(p.least, at)
-		p.least = slices.Insert(p.least, i, at)
 	}
 	if len(p.least) < need {
 		return never
