@@ -248,15 +248,15 @@ func (s *simFlags) work(seed uint64, load float64) ([]sim.Job, run.JobNotes, flo
 	return jobs, notes, trace.Load(raw, s.clusterGPUs), err
 }
 
-// skipped is how many cycles in a row are left out at most while nothing
+// mostSkipped is how many cycles in a row are left out at most while nothing
 // changes: as many as with the daemon's interval.
-const skipped = 20
+const mostSkipped = 20
 
 // config is the simulation of one seed.
 func (s *simFlags) config(seed uint64) run.Config {
 	c := run.Default(s.spec)
 	c.Slurm, c.Seed, c.Interval, c.Noise, c.Blind = s.settings, seed, s.every, s.noise, s.blind
-	c.MaxSkip = max(c.MaxSkip, skipped*s.every)
+	c.MaxSkip = max(c.MaxSkip, mostSkipped*s.every)
 	return c
 }
 
