@@ -190,16 +190,19 @@ func (r *runner) due() time.Duration {
 	every := r.cfg.Interval
 	if r.engine.State().Version() != r.version {
 		now := r.engine.State().Now()
-		return max(r.last+every, (now+every-1)/every*every)
+		return max(r.last+every, roundUp(now, every))
 	}
 	at := r.last + r.cfg.MaxSkip
 	if d := r.memory.deadline; !d.IsZero() {
 		if wait := d.Sub(r.cfg.Zero); wait > r.last {
-			at = min(at, max(r.last+every, (wait+every-1)/every*every))
+			at = min(at, max(r.last+every, roundUp(wait, every)))
 		}
 	}
 	return at
 }
+
+// roundUp is the first multiple of every from at on.
+func roundUp(at, every time.Duration) time.Duration { return (at + every - 1).Truncate(every) }
 
 func (r *runner) cycle(ctx context.Context) error {
 	now := r.engine.State().Now()
