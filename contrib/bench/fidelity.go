@@ -106,12 +106,12 @@ func shared() string {
 
 // truthRow is one job of a list as a real slurmctld ran it; seconds.
 type truthRow struct {
-	gpus                      int
-	user, account, partition  string
-	nice                      int64
-	duration, limit           float64
-	submit, start, end        float64
-	simStart, simEnd, simWait float64
+	gpus                     int
+	user, account, partition string
+	nice                     int64
+	duration, limit          float64
+	submit, start, end       float64
+	simStart, simEnd         float64
 }
 
 type truth struct {
@@ -280,19 +280,19 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (t *truth) fidelity() *fidelityOf {
 	f := &fidelityOf{}
 	n := float64(len(t.rows))
-	var real, simulated, shifts []float64
+	var recorded, simulated, shifts []float64
 	first := math.Inf(1)
 	for _, r := range t.rows {
 		f.waitReal += (r.start - r.submit) / n
 		f.waitSim += (r.simStart - r.submit) / n
 		first = min(first, r.submit)
 		f.spanReal, f.spanSim = max(f.spanReal, r.end), max(f.spanSim, r.simEnd)
-		real, simulated = append(real, r.start), append(simulated, r.simStart)
+		recorded, simulated = append(recorded, r.start), append(simulated, r.simStart)
 		shifts = append(shifts, math.Abs(r.start-r.simStart))
 	}
 	f.spanReal -= first
 	f.spanSim -= first
-	f.order = pearson(rankOf(real), rankOf(simulated))
+	f.order = pearson(rankOf(recorded), rankOf(simulated))
 	slices.Sort(shifts)
 	f.shift = shifts[len(shifts)/2]
 	return f

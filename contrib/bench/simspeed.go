@@ -67,11 +67,12 @@ func simSpeed(ctx context.Context, out io.Writer) error {
 	bars = append(bars, barLine("sim-speed/million", m.cpu, millionTarget, m.cpu < millionTarget, "%.1fs"))
 
 	worst, err := muriSpeed(ctx, out)
-	if os.IsNotExist(err) {
+	switch {
+	case os.IsNotExist(err):
 		fmt.Fprintln(out, "Muri's trace is not there: set RIFLING_SHARED")
-	} else if err != nil {
+	case err != nil:
 		return err
-	} else {
+	default:
 		bars = append(bars, barLine("sim-speed/muri", worst, muriTarget, worst < muriTarget, "%.4fs"))
 	}
 	for _, b := range bars {
