@@ -33,6 +33,7 @@ var benches = []bench{
 	{"profile", "groups against measured slowdowns, and predicted run times on real traces", profiles},
 	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
 	{"history", "a year of accounting imported, killed and resumed", history},
+	{"headline", "placement in the simulator: rifling beside Slurm, strict consolidation and others; HEADLINE=full or quick", headline},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
 }
 

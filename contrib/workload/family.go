@@ -34,6 +34,15 @@ type share[T any] struct {
 // ones use most GPU time, as on the clusters whose traces are public.
 func sizes(o Options) []share[int] {
 	g := o.GPUsPerNode
+	if len(o.Sizes) > 0 {
+		out := make([]share[int], 0, len(o.Sizes))
+		for _, s := range o.Sizes {
+			if s.GPUs <= g*o.MaxNodes {
+				out = append(out, share[int]{s.GPUs, s.Weight})
+			}
+		}
+		return out
+	}
 	all := []share[int]{{1, 0.26}, {2, 0.20}, {max(1, g/2), 0.24}, {g, 0.20}, {2 * g, 0.10}}
 	return slices.DeleteFunc(all, func(s share[int]) bool { return s.item > g*o.MaxNodes })
 }
@@ -70,7 +79,7 @@ func makeFamilies(rng *rand.Rand, o Options, known []sim.Model) []family {
 			model: models[i],
 			gpus:  gpus[i],
 			form:  many[i],
-			work:  scaleLog(rng, o.MeanWork, o.Spread),
+			work:  scaleLog(rng, o.MeanWork, o.Spread, o.Tail),
 		}
 		if fs[i].gpus > o.GPUsPerNode && !pays(o, models[i], fs[i].gpus, 2) {
 			fs[i].gpus = o.GPUsPerNode
@@ -108,11 +117,11 @@ func deal[T any](rng *rand.Rand, n int, items []share[T]) []T {
 	return out
 }
 
-// scaleLog returns mean times a log-normal factor with mean 1, cut to a
-// quarter and four times.
-func scaleLog(rng *rand.Rand, mean time.Duration, sigma float64) time.Duration {
+// scaleLog returns mean times a log-normal factor with mean 1, cut to tail
+// times and its inverse.
+func scaleLog(rng *rand.Rand, mean time.Duration, sigma, tail float64) time.Duration {
 	f := math.Exp(sigma*rng.NormFloat64() - sigma*sigma/2)
-	return time.Duration(float64(mean) * min(4, max(0.25, f)))
+	return time.Duration(float64(mean) * min(tail, max(1/tail, f)))
 }
 
 // shape is what a request says about nodes.
@@ -175,7 +184,7 @@ func rate(o Options, m sim.Model, gpus, nodes int) float64 {
 func (f family) job(rng *rand.Rand, o Options, serial int) Job {
 	s := pickShape(rng, o, f)
 	best := rate(o, f.model, f.gpus, s.fewest)
-	work := scaleLog(rng, f.work, o.Spread/3)
+	work := scaleLog(rng, f.work, o.Spread/3, o.Tail)
 	steps := max(1, int(work.Seconds()*best))
 	// Halves over two nodes load a NIC most of all even shapes.
 	slowest := best / rate(o, f.model, f.gpus, min(s.most, max(2, s.fewest)))
@@ -190,6 +199,8 @@ func (f family) job(rng *rand.Rand, o Options, serial int) Job {
 		Form:       f.form,
 		Request:    request(o, f.form, f.gpus, s),
 		Open:       s.open,
+		Fewest:     s.fewest,
+		Most:       s.most,
 		Work:       time.Duration(float64(steps) / best * float64(time.Second)),
 		Limit:      limit(rng, work, slowest),
 	}

@@ -53,6 +53,12 @@ type Options struct {
 	// Spread is the standard deviation of the logarithm of run times between
 	// families; within a family it is a third of that. Default 0.6.
 	Spread float64
+	// Tail is how many times longer or shorter than the mean a family's or a
+	// job's run time may be: log-normal draws are cut there. Default 4.
+	Tail float64
+	// Sizes are the GPU counts of families with their weights, as they are on a
+	// known cluster. Default: one, two, half a node, one and two nodes.
+	Sizes []Size
 	// OpenShare is the share of the jobs with more than one GPU that leave the
 	// number of nodes open. Default 0.3; negative means none.
 	OpenShare float64
@@ -72,6 +78,12 @@ type Options struct {
 	NICBytesPerSecond float64
 	Models            []string // names of sim.Models; default DefaultModels
 	Users             []User   // default Users()
+}
+
+// Size is a number of GPUs and how often jobs ask for it, relative to the others.
+type Size struct {
+	GPUs   int
+	Weight float64
 }
 
 // User is an ordinary user and the account that their jobs are charged to.
@@ -95,6 +107,8 @@ type Job struct {
 	Submit time.Duration // after the start of the list
 	Work   time.Duration // run time alone in the best shape that the request permits
 	Limit  time.Duration
+	// Fewest and Most bound the nodes that the request permits.
+	Fewest, Most int
 }
 
 func (o Options) withDefaults() Options {
@@ -104,6 +118,7 @@ func (o Options) withDefaults() Options {
 	o.Load = cmp.Or(o.Load, 1.2)
 	o.MeanWork = cmp.Or(o.MeanWork, time.Hour)
 	o.Spread = cmp.Or(o.Spread, 0.6)
+	o.Tail = cmp.Or(o.Tail, 4)
 	o.OpenShare = cmp.Or(o.OpenShare, 0.3)
 	o.MaxNodes = min(cmp.Or(o.MaxNodes, 2), o.Nodes)
 	o.GPUType = cmp.Or(o.GPUType, "a100")

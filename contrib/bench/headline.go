@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"rifling/agent"
+	"rifling/cycle"
+	"rifling/policy"
+	"rifling/sim"
+	"rifling/sim/run"
+)
+
+// Seeds of the lists that are shown, and of those that policies learn from and
+// were tuned on.
+const (
+	testSeeds  = 5
+	firstTest  = 101
+	trainSeeds = 3
+	firstTrain = 1
+)
+
+// row is one line of the table.
+type row struct {
+	name    string
+	policy  string
+	trained bool
+	order   bool // first come, first served by offsets; else Slurm's own order
+	slack   int  // limits.slack-nodes
+	wait    time.Duration
+}
+
+// unbounded waits as long as it takes: only benchmarks set it.
+const unbounded = 10000 * time.Hour
+
+var headlineRows = []row{
+	{name: "random", policy: "random"},
+	{name: "spread", policy: "spread"},
+	{name: "slurm", policy: "slurm"},
+	{name: "pack", policy: "pack"},
+	{name: "strict", policy: "strict", wait: unbounded},
+	{name: "rule", policy: "rule", wait: unbounded},
+	{name: "rule, slack 1", policy: "rule", slack: 1, wait: unbounded},
+	{name: "rifling cold", policy: "rifling", wait: unbounded},
+	{name: "rifling trained", policy: "rifling", wait: unbounded, trained: true},
+}
+
+// figures are one simulation's.
+type figures struct {
+	jct, p95, makespan, anpr float64 // seconds, but for anpr
+	timedOut, jobs           int
+}
+
+// outcome is what one row did on one list.
+type outcome struct {
+	setting, row int
+	seed         uint64
+	figures
+	bound, open float64
+}
+
+// headline runs the paper's comparison in the simulator.
+func headline(ctx context.Context, out io.Writer) error {
+	settings := headlineSettings(os.Getenv("HEADLINE"))
+	results, err := headlineRuns(ctx, settings, headlineRows)
+	if err != nil {
+		return err
+	}
+	headlineTables(out, settings, headlineRows, results)
+	return nil
+}
+
+// headlineSettings chooses the grid. HEADLINE=full is every combination;
+// without it a part in which each value comes up with each other about as
+// often.
+func headlineSettings(which string) []setting {
+	var all []setting
+	i := 0
+	for _, nodes := range []int{4, 8, 16} {
+		for _, nic := range []float64{25, 50} {
+			for _, mix := range []string{"muri", "philly"} {
+				for _, open := range []bool{false, true} {
+					for _, load := range []float64{0.7, 0.9, 1.2, 0} {
+						s := setting{nodes: nodes, gpus: 4, nic: nic, mix: mix, open: open, load: load}
+						if i++; which == "full" || which == "quick" && i%12 == 5 || which == "" && headlinePart(i-1) {
+							all = append(all, s)
+						}
+					}
+				}
+			}
+		}
+	}
+	if which == "quick" {
+		return all
+	}
+	for _, nic := range []float64{100, 400} {
+		all = append(all, setting{nodes: 8, gpus: 4, nic: nic, mix: "muri", open: true, load: 0.9})
+	}
+	for _, s := range all {
+		if s.nodes == 8 && s.counts() {
+			s.law = true
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// headlinePart keeps one combination in four: the digits of i are load (4),
+// open, mix, NIC (2 each) and nodes (3).
+func headlinePart(i int) bool {
+	load, open, mix, nic, nodes := i%4, i/4%2, i/8%2, i/16%2, i/32
+	return (load+2*open+mix+2*nic+nodes)%4 == 1
+}
+
+// headlineRuns simulates every row on every list, on all cores.
+func headlineRuns(ctx context.Context, settings []setting, rows []row) ([]outcome, error) {
+	var mu sync.Mutex
+	var all []outcome
+	var failed error
+	work := make(chan func() ([]outcome, error))
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for f := range work {
+				got, err := f()
+				mu.Lock()
+				all = append(all, got...)
+				if err != nil && failed == nil {
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i, s := range settings {
+		for k, r := range rows {
+			work <- func() ([]outcome, error) { return rowRuns(ctx, i, k, s, r) }
+		}
+	}
+	close(work)
+	wg.Wait()
+	return all, failed
+}
+
+// rowRuns simulates one row on all lists of a setting.
+func rowRuns(ctx context.Context, i, k int, s setting, r row) ([]outcome, error) {
+	table := []policy.QEntry(nil)
+	if r.trained {
+		learner, err := r.make()
+		if err != nil {
+			return nil, err
+		}
+		for seed := uint64(firstTrain); seed < firstTrain+trainSeeds; seed++ {
+			if _, err := simulate(ctx, s, r, learner, seed); err != nil {
+				return nil, err
+			}
+		}
+		if l, ok := learner.(policy.Learner); ok {
+			table = l.Entries()
+		}
+	}
+	var out []outcome
+	for seed := uint64(firstTest); seed < firstTest+testSeeds; seed++ {
+		p, err := r.make()
+		if err != nil {
+			return nil, err
+		}
+		if l, ok := p.(policy.Learner); ok && table != nil {
+			l.Restore(table)
+		}
+		o, err := simulate(ctx, s, r, p, seed)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s, seed %d: %w", s, r.name, seed, err)
+		}
+		o.setting, o.row = i, k
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+func (r row) make() (policy.Policy, error) {
+	return policy.New(r.policy, policy.Options{Agent: agent.DefaultParams(), FCFS: r.order})
+}
+
+// simulate runs one list under one policy.
+func simulate(ctx context.Context, s setting, r row, p policy.Policy, seed uint64) (outcome, error) {
+	l, err := s.jobsOf(seed)
+	if err != nil {
+		return outcome{}, err
+	}
+	cfg := run.Default(s.spec())
+	cfg.Policy, cfg.Seed, cfg.Mode = p, seed, cycle.Steer
+	cfg.Limits.SlackNodes, cfg.Limits.MaxWait = r.slack, r.wait
+	cfg.Profile.SpreadNetSpeed = s.nic * 1e9 / 8
+	var c sim.Collector
+	i := 0
+	source := func() (sim.Job, bool) {
+		if i++; i > len(l.jobs) {
+			return sim.Job{}, false
+		}
+		return l.jobs[i-1], true
+	}
+	rep, err := run.Run(ctx, cfg, source, c.Add)
+	if err != nil {
+		return outcome{}, err
+	}
+	sum := c.Summary(s.nodes*s.gpus, rep.Stats)
+	return outcome{
+		seed: seed, bound: l.makespan, open: l.open,
+		figures: figures{
+			jct: sum.MeanJCT, p95: sum.P95JCT, makespan: sum.Makespan, anpr: sum.ANPR, timedOut: sum.TimedOut, jobs: sum.Jobs,
+		},
+	}, nil
+}
