@@ -23,6 +23,7 @@ type generateFlags struct {
 	jobs, users   int
 	arrivals, mix string
 	open          float64
+	longest       time.Duration
 }
 
 func (g *generateFlags) add(cmd *cobra.Command) {
@@ -36,6 +37,7 @@ func (g *generateFlags) addShape(cmd *cobra.Command) {
 	fl.IntVar(&g.users, "users", 0, "users of generated jobs; 0: one for each 25 jobs, 5 to 200")
 	fl.StringVar(&g.arrivals, "arrivals", string(trace.Poisson), "when generated jobs come: poisson, day or at-once")
 	fl.Float64Var(&g.open, "open", 0.35, "part of the generated jobs with several GPUs that leave their nodes open")
+	fl.DurationVar(&g.longest, "longest", 0, "longest run time of generated jobs, e.g. 24h (default 744h, the longest of the Philly jobs)")
 	fl.StringVar(&g.mix, "mix", "", "parts of communication-bound, middling and compute-bound jobs, e.g. comm=0.3,between=0.4,compute=0.3 (default equal parts), or none: placement changes no speed")
 }
 
@@ -61,7 +63,7 @@ func (g *generateFlags) generate(nodes []sim.NodeSpec, seed uint64, load float64
 	}
 	jobs, err := trace.Generator{
 		Seed: seed, Jobs: g.jobs, GPUs: clusterGPUs(nodes), Node: most, Load: load, Arrivals: trace.Arrivals(g.arrivals),
-		Mix: mix, Open: g.open, Users: g.users,
+		Mix: mix, Open: g.open, Users: g.users, Longest: g.longest,
 	}.Generate()
 	if err != nil {
 		return nil, usageError{err}
@@ -221,6 +223,10 @@ func (s *simFlags) words() string {
 	return text
 }
 
+// generatedLoad is the offered load of generated work when none is asked for:
+// high enough that jobs wait.
+const generatedLoad = 0.8
+
 // work makes the jobs of one seed and load; load 0 leaves a trace as it is.
 func (s *simFlags) work(seed uint64, load float64) ([]sim.Job, run.JobNotes, float64, error) {
 	raw := s.raw
@@ -228,7 +234,7 @@ func (s *simFlags) work(seed uint64, load float64) ([]sim.Job, run.JobNotes, flo
 	switch {
 	case s.made:
 		if load == 0 {
-			load = 0.8
+			load = generatedLoad
 		}
 		raw, err = s.generate(s.spec.Nodes, seed, load)
 	case load > 0:

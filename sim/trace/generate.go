@@ -45,6 +45,10 @@ type Generator struct {
 	// many nodes they run, 0..1.
 	Open  float64
 	Users int // 0: one for each 25 jobs, from 5 to 200
+	// Longest cuts run times; 0: 31 days, the longest of the Philly jobs. A few
+	// very long jobs are most of the GPU time, so that few jobs at a high load
+	// need not wait at all.
+	Longest time.Duration
 }
 
 // sizes are the parts of the Philly jobs by GPUs.
@@ -57,7 +61,7 @@ var sizes = []struct {
 // run times in seconds, of jobs with one GPU and with several.
 var lnRun = [2][2]float64{{6.90, 2.61}, {10.39, 2.33}}
 
-// shortest and longest run time of the Philly cuts.
+// shortest and longest run time of the Philly jobs.
 const shortest, longest = 9 * time.Second, 31 * 24 * time.Hour
 
 // dayAmplitude and dayPeak are the first harmonic of the Philly submissions
@@ -94,7 +98,7 @@ func (g Generator) Generate() ([]Job, error) {
 	for i := range jobs {
 		f := families[rng.IntN(len(families))]
 		sd := lnRun[min(1, f.gpus-1)][1] * math.Sqrt(withinFamily)
-		run := clampRun(math.Exp(f.ln + sd*rng.NormFloat64()))
+		run := g.clamp(math.Exp(f.ln + sd*rng.NormFloat64()))
 		jobs[i] = Job{
 			ID: strconv.Itoa(i + 1), GPUs: f.gpus, Nodes: f.nodes, Milli: 1000, Duration: run, Limit: DrawLimit(rng, run),
 			User: f.user, Group: f.group, Name: f.name, Model: f.model, Wait: -1, Estimate: math.NaN(), Completed: true,
@@ -112,6 +116,8 @@ func (g *Generator) check() error {
 		return fmt.Errorf("a cluster of %d GPUs cannot run jobs", g.GPUs)
 	case !(g.Load > 0) && g.Arrivals != AtOnce:
 		return fmt.Errorf("an offered load of %v cannot be", g.Load)
+	case g.Longest < 0 || g.Longest > 0 && g.Longest < shortest:
+		return fmt.Errorf("run times up to %v cannot be; the shortest are %v", g.Longest, shortest)
 	case g.Open < 0 || g.Open > 1:
 		return fmt.Errorf("a part of %v of the jobs cannot be", g.Open)
 	case g.Arrivals != "" && !slices.Contains(AllArrivals, g.Arrivals):
@@ -164,8 +170,12 @@ func sizeAt(q float64) int {
 	return sizes[len(sizes)-1].gpus
 }
 
-func clampRun(seconds float64) time.Duration {
-	seconds = min(max(seconds, shortest.Seconds()), longest.Seconds())
+func (g *Generator) clamp(seconds float64) time.Duration {
+	most := longest
+	if g.Longest > 0 {
+		most = g.Longest
+	}
+	seconds = min(max(seconds, shortest.Seconds()), most.Seconds())
 	return time.Duration(seconds) * time.Second
 }
 
