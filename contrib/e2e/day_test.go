@@ -71,12 +71,17 @@ func TestADayOfObserving(t *testing.T) {
 			_ = errors.Join(collectors.Stop(), d.Stop())
 		}
 	})
-	// As many jobs as keep a queue, of a sixth of the time up to two hours: a list
+	// As many jobs as keep a queue, of a third of the time up to two hours: a list
 	// of the generator holds about 5 GPU hours an hour of mean work. Each process
 	// of a job costs, 40 times faster than time; so one node a job.
-	work := min(2*time.Hour, length/6)
+	// In a short day all come at once, or a machine that is slow to submit them
+	// would never see a queue.
+	work, bursts := min(2*time.Hour, length/3), 0
+	if length < 2*time.Hour {
+		bursts = 1
+	}
 	jobs, err := workload.Generate(1, workload.Options{
-		Jobs: int(1.2 * float64(lab.Nodes*lab.GPUs) / 5 * float64(length) / float64(work)), Load: 1.2, MeanWork: work, MaxNodes: 1,
+		Jobs: int(1.2 * float64(lab.Nodes*lab.GPUs) / 5 * float64(length) / float64(work)), Load: 1.2, MeanWork: work, MaxNodes: 1, Bursts: bursts,
 	})
 	if err != nil {
 		t.Fatal(err)
