@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rifling/cmd/internal/config"
+	"rifling/policy"
 	"rifling/sim/peer"
 	"rifling/sim/run"
 )
@@ -347,29 +347,16 @@ func num(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 // listPolicies shows what --policies takes.
 func (c *compareCall) listPolicies() error {
 	fmt.Fprintln(c.out, "steering Slurm's model through riflingd's loop:")
-	for _, name := range policyNames() {
-		fmt.Fprintf(c.out, "  %s\n", name)
+	for _, name := range policy.Names() {
+		fmt.Fprintf(c.out, "  %-15s %s\n", name, policy.About(name))
 	}
 	fmt.Fprintln(c.out, "schedulers of their own on the same engine (* reads true run times, ^ preempts):")
 	for _, p := range peer.All() {
 		name, mark := p.Name, (&run.Contestant{Clairvoyant: p.Clairvoyant, Preemptive: p.Preemptive}).Mark()
-		if slices.Contains(policyNames(), name) {
+		if slices.Contains(policy.Names(), name) {
 			name = "peer:" + name
 		}
 		fmt.Fprintf(c.out, "  %-15s %s\n", name+mark, p.About)
 	}
 	return nil
-}
-
-// policyNames are those that the configuration takes.
-func policyNames() []string {
-	var out []string
-	cfg := config.Default()
-	for _, n := range []string{"slurm", "pack", "rule", "rifling"} {
-		cfg.Policy = n
-		if cfg.Validate() == nil {
-			out = append(out, n)
-		}
-	}
-	return out
 }

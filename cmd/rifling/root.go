@@ -94,7 +94,7 @@ func NewRoot(stdout, stderr io.Writer, env Env) *cobra.Command {
 	root.PersistentFlags().String("database", "", "database file, in place of the configured one")
 	root.AddCommand(a.checkCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
 		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.releaseCmd(),
-		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.versionCmd())
+		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.versionCmd())
 	return root
 }
 
