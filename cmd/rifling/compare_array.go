@@ -88,7 +88,14 @@ func (c *compareCall) writeArray(cmd *cobra.Command, list []string, p *plan) err
 			return fmt.Errorf("--%s: %w", name, err)
 		}
 	}
-	words := append([]string{quote(self), "compare"}, flagWords(cmd, []string{"slurm", "tasks", "json", "csv", "no-plot", "svg", "workers"})...)
+	words := append([]string{quote(self), "compare"}, flagWords(cmd, []string{"loads", "slurm", "tasks", "json", "csv", "no-plot", "svg", "workers"})...)
+	if len(c.loads) > 0 {
+		loads := make([]string, len(c.loads))
+		for i, l := range c.loads {
+			loads[i] = num(l) // all digits, which the flag itself does not write
+		}
+		words = append(words, "--loads="+strings.Join(loads, ","))
+	}
 	for _, path := range list {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -103,7 +110,7 @@ func (c *compareCall) writeArray(cmd *cobra.Command, list []string, p *plan) err
 #SBATCH --array=0-%d
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=1
-#SBATCH --output=%s/task-%%a.log
+#SBATCH --output="%s/task-%%a.log"
 exec %s --workers=1 \
   --share="$SLURM_ARRAY_TASK_ID/%d" --part=%s/part-"$SLURM_ARRAY_TASK_ID".json
 `, count(p.runs(), "run", "runs"), count(tasks, "task", "tasks"), tasks-1, dir, strings.Join(words, " "), tasks, quote(dir))
