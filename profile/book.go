@@ -155,7 +155,7 @@ func (b *Book) recordTime(j *slurm.Job, r *run) {
 		took = min(took, j.TimeLimit) // Slurm looks at limits every so often only
 	}
 	b.keepTime(b.family(r.ID), runTime{
-		JobID: j.ID, Took: took, Limit: limitOf(j), Submit: j.SubmitTime, Ended: j.EndTime,
+		JobID: j.ID, Took: took, Limit: limitOf(j), Submit: j.SubmitTime, Ended: j.EndTime, Runs: 1,
 	})
 }
 
@@ -197,21 +197,22 @@ func (b *Book) thin() {
 	if b.kept <= mostTimes {
 		return
 	}
-	for keep := keepTimes; ; keep /= 2 {
+	for {
 		b.kept = 0
+		most := 0
 		for _, f := range b.families {
-			b.kept += min(keep, len(f.Times))
+			b.kept += len(f.Times)
+			most = max(most, len(f.Times))
 		}
-		if b.kept > mostTimes && keep > 1 {
-			continue
+		if b.kept <= mostTimes || most < 4 {
+			return
 		}
 		for _, f := range b.families {
-			if n := len(f.Times); n > keep {
-				f.Times = slices.Clone(f.Times[n-keep:])
+			if n := len(f.Times); n > most/2 {
+				f.thin(n / 2)
 			}
 		}
 		b.members = nil
-		return
 	}
 }
 

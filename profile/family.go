@@ -127,7 +127,9 @@ type family struct {
 	Class string // GPU type of its newest run, "" where that is not told
 	CC    evidence
 	Rates []runRate // of runs, bounded by keepRates
-	Times []runTime // oldest first, at most keepTimes
+	Times []runTime // by end, at most keepTimes
+	// Thinned is the end of the newest run that may have been thinned out of Times.
+	Thinned time.Time
 }
 
 // evidence is log cc as seen, runs on one node and runs across nodes apart.

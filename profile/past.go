@@ -51,7 +51,7 @@ func (b *Book) LearnPast(past []slurm.PastJob) {
 			b.setClass(f, p.GPUType)
 		}
 		if took, ok := naturalTime(p); ok {
-			b.keepTime(f, runTime{JobID: p.ID, Took: took, Limit: pastLimit(p), Submit: p.Submit, Ended: p.End})
+			b.keepTime(f, runTime{JobID: p.ID, Took: took, Limit: pastLimit(p), Submit: p.Submit, Ended: p.End, Runs: 1})
 		}
 		if len(b.families) > 2*b.opts.MaxFamilies || b.kept > 2*mostTimes {
 			b.forget()

@@ -31,14 +31,14 @@ func TestBackOff(t *testing.T) {
 		level Level
 		group int
 	}{
-		"its own counters":                          {newJob(4).of("bob").named("gan").on(t0, 2, "n1", "n2"), LevelJob, 1},
-		"the same work again":                       {newJob(11), LevelFamily, 0},
-		"the same work with more GPUs":              {newJob(12).gpus(8), LevelName, 0},
-		"something new of a user whose jobs agree":  {newJob(13).named("llama"), LevelUser, 0},
-		"a new user, and jobs of that size differ":  {newJob(14).of("eve"), LevelClass, GroupUnknown},
-		"a new user with a job of another size":     {newJob(17).of("eve").gpus(16), LevelCluster, GroupUnknown},
-		"a user of whom one family is known":        {newJob(15).of("bob").named("new"), LevelClass, GroupUnknown},
-		"one GPU needs no evidence":                 {newJob(16).of("eve").gpus(1), LevelJob, 1},
+		"its own counters":                         {newJob(4).of("bob").named("gan").on(t0, 2, "n1", "n2"), LevelJob, 1},
+		"the same work again":                      {newJob(11), LevelFamily, 0},
+		"the same work with more GPUs":             {newJob(12).gpus(8), LevelName, 0},
+		"something new of a user whose jobs agree": {newJob(13).named("llama"), LevelUser, 0},
+		"a new user, and jobs of that size differ": {newJob(14).of("eve"), LevelClass, GroupUnknown},
+		"a new user with a job of another size":    {newJob(17).of("eve").gpus(16), LevelCluster, GroupUnknown},
+		"a user of whom one family is known":       {newJob(15).of("bob").named("new"), LevelClass, GroupUnknown},
+		"one GPU needs no evidence":                {newJob(16).of("eve").gpus(1), LevelJob, 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

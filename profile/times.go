@@ -16,43 +16,57 @@ import (
 // The settings of run-time prediction, chosen on the first half of a real trace
 // (docs/design/profile.md).
 const (
-	// keepTimes bounds the run times kept of a family, poolTimes those that a
-	// level puts together, wideTimes what one family adds to a wide level, and
-	// mostTimes those of the whole book.
-	keepTimes, poolTimes, wideTimes, mostTimes = 128, 256, 16, 65536
+	// keepTimes bounds the run times kept of a family (the older half is
+	// thinned out when there are more), poolTimes those that a level puts
+	// together, wideTimes what one family adds to a wide level, and mostTimes
+	// those of the whole book.
+	keepTimes, poolTimes, wideTimes, mostTimes = 256, 2048, 32, 65536
 	// shrink is how many runs a level needs before half of the prediction
 	// comes from it rather than from the levels above.
-	shrink = 5
+	shrink = 15
 	// session is the time within which a user's submissions are one session:
 	// its n runs count as the square root of n, for they tend to be alike.
 	session = time.Hour
 )
 
-// runTime is how long one run of a family took.
+// runTime is how long one run of a family took, or what is left of several.
 type runTime struct {
 	JobID  slurm.JobID
 	Took   time.Duration
 	Limit  time.Duration // 0: none
 	Submit time.Time
 	Ended  time.Time
+	// Runs is how many runs it stands for, at least 1. Of one that is Flat,
+	// which stands for runs of several sessions, it is their weight.
+	Runs float64
+	Flat bool
 }
 
 // MarshalJSON writes a list: a book holds tens of thousands of them.
 func (t runTime) MarshalJSON() ([]byte, error) {
-	return json.Marshal([...]int64{int64(t.JobID), int64(t.Took), int64(t.Limit), nanos(t.Submit), nanos(t.Ended)})
+	flat := 0.0
+	if t.Flat {
+		flat = 1
+	}
+	return json.Marshal([]any{int64(t.JobID), int64(t.Took), int64(t.Limit), nanos(t.Submit), nanos(t.Ended), t.Runs, flat})
 }
 
 // UnmarshalJSON also reads the objects of earlier check-points.
 func (t *runTime) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
 		type plain runTime
+		t.Runs = 1
 		return json.Unmarshal(data, (*plain)(t))
 	}
-	var v [5]int64
-	if err := json.Unmarshal(data, &v); err != nil {
+	var n [5]int64
+	var flat int
+	t.Runs = 1
+	list := []any{&n[0], &n[1], &n[2], &n[3], &n[4], &t.Runs, &flat}
+	if err := json.Unmarshal(data, &list); err != nil {
 		return err
 	}
-	*t = runTime{slurm.JobID(v[0]), time.Duration(v[1]), time.Duration(v[2]), instant(v[3]), instant(v[4])}
+	t.JobID, t.Took, t.Limit = slurm.JobID(n[0]), time.Duration(n[1]), time.Duration(n[2])
+	t.Submit, t.Ended, t.Flat = instant(n[3]), instant(n[4]), flat != 0
 	return nil
 }
 
@@ -70,9 +84,12 @@ func instant(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// addTime takes a run time in, once a run, keeps the newest ones, and reports
-// whether it was new.
+// addTime takes a run time in, once a run, and reports whether it was new. What
+// ended before runs that were thinned out is refused: it may be one of them.
 func (f *family) addTime(t runTime) bool {
+	if !t.Ended.After(f.Thinned) {
+		return false
+	}
 	i := len(f.Times)
 	for i > 0 && f.Times[i-1].Ended.After(t.Ended) {
 		i--
@@ -82,16 +99,120 @@ func (f *family) addTime(t runTime) bool {
 			return false
 		}
 	}
-	if i == 0 && len(f.Times) == keepTimes {
-		return false // older than all that are kept
-	}
-	if len(f.Times) == keepTimes {
-		copy(f.Times, f.Times[1:i])
-		f.Times[i-1] = t
-		return true
-	}
 	f.Times = slices.Insert(f.Times, i, t)
+	if len(f.Times) > keepTimes {
+		f.thin(keepTimes * 3 / 4)
+	}
 	return true
+}
+
+// thin makes room among the oldest n run times by putting those together that
+// are alike: within sessions, or, where that frees too little, across them.
+func (f *family) thin(n int) {
+	old := slices.Clone(f.Times[:n])
+	f.Thinned = old[n-1].Ended
+	kept := merge(old, runTime.sessionNumber)
+	if len(kept) > n*7/8 {
+		old = kept
+		sessions := sessionsOf(old)
+		for i, t := range old {
+			old[i].Runs, old[i].Flat = sessions.weight(t), true
+		}
+		kept = merge(old, func(runTime) int64 { return 0 })
+	}
+	if len(kept) == n {
+		kept = kept[n/4:] // all of different limits
+	}
+	slices.SortFunc(kept, func(a, b runTime) int {
+		return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Took, b.Took))
+	})
+	f.Times = append(kept, f.Times[n:]...)
+}
+
+// merge puts pairs of neighbours by run time together, of one limit and part
+// each, at most a quarter of all: those by which the least is lost of the sum
+// of squares of their logarithms (Ward).
+func merge(old []runTime, part func(runTime) int64) []runTime {
+	slices.SortFunc(old, func(a, b runTime) int {
+		return cmp.Or(cmp.Compare(a.Limit, b.Limit), cmp.Compare(part(a), part(b)), flatLast(a, b),
+			cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID))
+	})
+	type pair struct {
+		at   int // with the next one
+		loss float64
+	}
+	var pairs []pair
+	for i := 1; i < len(old); i++ {
+		a, b := old[i-1], old[i]
+		if a.Limit == b.Limit && part(a) == part(b) && a.Flat == b.Flat {
+			d := math.Log(float64(max(b.Took, time.Second)) / float64(max(a.Took, time.Second)))
+			pairs = append(pairs, pair{i - 1, d * d * a.Runs * b.Runs / (a.Runs + b.Runs)})
+		}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.at, b.at)) })
+	gone, merged := make([]bool, len(old)), make([]bool, len(old))
+	left := len(old) / 4
+	for _, p := range pairs {
+		if left == 0 {
+			break
+		}
+		if a, b := &old[p.at], &old[p.at+1]; !merged[p.at] && !merged[p.at+1] {
+			merged[p.at], merged[p.at+1], gone[p.at] = true, true, true
+			*b = together(*a, *b)
+			left--
+		}
+	}
+	var kept []runTime
+	for i, t := range old {
+		if !gone[i] {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// together is one run time for two.
+func together(a, b runTime) runTime {
+	w := a.Runs / (a.Runs + b.Runs)
+	if a.Ended.After(b.Ended) {
+		a, b = b, a
+		w = 1 - w
+	}
+	b.Took += time.Duration(w * float64(a.Took-b.Took))
+	b.Runs += a.Runs
+	return b
+}
+
+func flatLast(a, b runTime) int {
+	switch {
+	case a.Flat == b.Flat:
+		return 0
+	case b.Flat:
+		return -1
+	}
+	return 1
+}
+
+// sessions counts the runs of each session of submissions.
+type sessions map[int64]float64
+
+func sessionsOf(all []runTime) sessions {
+	s := sessions{}
+	for _, t := range all {
+		if !t.Flat {
+			s[t.sessionNumber()] += t.Runs
+		}
+	}
+	return s
+}
+
+// weight is what a run time counts: of n runs of a session each counts
+// 1/sqrt(n).
+func (s sessions) weight(t runTime) float64 {
+	if t.Flat {
+		return t.Runs
+	}
+	return t.Runs / math.Sqrt(s[t.sessionNumber()])
 }
 
 // timesKey names what one level of the back-off says of run times: the runs of
@@ -124,12 +245,11 @@ type durations struct {
 	newest time.Time
 }
 
-// weight is the weight of all run times by then.
+// weight is the weight of all run times by then. Against other levels a level
+// ages slowly: a family not seen for a month is still a better guide than all
+// that ran since.
 func (d *durations) weight(now time.Time, halfLife time.Duration) float64 {
-	if len(d.upTo) == 0 {
-		return 0
-	}
-	return d.upTo[len(d.upTo)-1] * fade(now.Sub(d.newest), halfLife)
+	return d.upTo[len(d.upTo)-1] * fade(now.Sub(d.newest), 2*halfLife)
 }
 
 // below is the part of the weight that lies on run times of at most t, 0..1.
@@ -141,6 +261,8 @@ func (d *durations) below(t time.Duration) float64 {
 	return d.upTo[n-1] / d.upTo[len(d.upTo)-1]
 }
 
+// timesHalfLife is the time in which a run time loses half its weight against
+// others of its level.
 func (b *Book) timesHalfLife() time.Duration { return max(1, b.opts.HalfLife/2) }
 
 // durations gathers the newest run times of a level.
@@ -164,7 +286,11 @@ func (x *index) durations(k timesKey) *durations {
 	slices.SortFunc(all, func(a, b runTime) int {
 		return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Took, b.Took))
 	})
-	d := weigh(all[:min(len(all), poolTimes)], x.book.timesHalfLife())
+	all = all[:min(len(all), poolTimes)]
+	d := &durations{}
+	if len(all) > 0 {
+		d = weigh(all, x.book.timesHalfLife())
+	}
 	if x.times[k.level] == nil {
 		x.times[k.level] = map[time.Duration]*durations{}
 	}
@@ -172,23 +298,20 @@ func (x *index) durations(k timesKey) *durations {
 	return d
 }
 
-// weigh sorts run times and weighs them by age and by session.
+// weigh sorts run times, the newest of which comes first, and weighs them by
+// age and by session.
 func weigh(all []runTime, halfLife time.Duration) *durations {
-	d := &durations{took: make([]time.Duration, len(all)), upTo: make([]float64, len(all))}
-	if len(all) == 0 {
-		return d
+	d := &durations{
+		took: make([]time.Duration, len(all)), upTo: make([]float64, len(all)),
+		newest: all[0].Ended,
 	}
-	d.newest = all[0].Ended
-	perSession := map[int64]float64{}
-	for _, t := range all {
-		perSession[t.sessionNumber()]++
-	}
+	per := sessionsOf(all)
 	slices.SortFunc(all, func(a, b runTime) int {
 		return cmp.Or(cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID))
 	})
 	sum := 0.0
 	for i, t := range all {
-		sum += fade(d.newest.Sub(t.Ended), halfLife) / math.Sqrt(perSession[t.sessionNumber()])
+		sum += fade(d.newest.Sub(t.Ended), halfLife) * per.weight(t)
 		d.took[i], d.upTo[i] = t.Took, sum
 	}
 	return d
@@ -226,7 +349,7 @@ func (x *index) mixture(id identity, class string, limit time.Duration) *mixture
 		if len(d.took) == 0 || l.level.wide() && len(d.took) < b.opts.MinRuns {
 			continue
 		}
-		w := d.weight(b.now, b.timesHalfLife())
+		w := d.weight(b.now, b.opts.HalfLife)
 		m.parts, m.weight, m.levels = append(m.parts, d), append(m.weight, w), append(m.levels, l.level)
 		m.share = append(m.share, left*w/(w+shrink))
 		left -= m.share[len(m.share)-1]
@@ -296,7 +419,6 @@ const lowTime, highTime = 0.1, 0.9
 // runTime fills in how long the job takes from start to end.
 func (x *index) runTime(p *Profile, j *slurm.Job, id identity, class string, now time.Time) {
 	p.RunTimeLevel = LevelNone
-	p.RunTime, p.RunTimeLow, p.RunTimeHigh = 0, 0, 0
 	m := x.mixture(id, class, limitOf(j))
 	if len(m.parts) == 0 {
 		return
@@ -324,20 +446,4 @@ func limitOf(j *slurm.Job) time.Duration {
 		return 0
 	}
 	return max(0, j.TimeLimit)
-}
-
-// RunTimeQuantiles predicts the run time of a job from start to end at the
-// given quantiles, 0..1, none above its limit; nil when nothing is known. Of a
-// running job, given how long it has run by the last snapshot.
-func (b *Book) RunTimeQuantiles(j *slurm.Job, qs ...float64) []time.Duration {
-	x, id := b.index(), identify(j)
-	m := x.mixture(id, b.classOf(j), limitOf(j))
-	if len(m.parts) == 0 {
-		return nil
-	}
-	out := make([]time.Duration, len(qs))
-	for i, q := range qs {
-		out[i] = x.quantile(m, j, q, b.now)
-	}
-	return out
 }
