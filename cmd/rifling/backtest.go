@@ -234,84 +234,106 @@ type backtested struct {
 }
 
 func (c *backtestCall) judge(h *run.History, w run.Work, all []run.Contestant, fates []fate) error {
-	out := backtested{
+	j := judgement{call: c, work: w}
+	j.out = backtested{
 		Since: c.local(h.Since), Until: c.local(h.Until), Cluster: c.words(), Others: len(w.Runs) - w.Judged,
 		Left: maps.Clone(h.Left), Mix: c.parsed.String(),
 	}
-	if out.Left == nil {
-		out.Left = map[string]int{}
+	if j.out.Left == nil {
+		j.out.Left = map[string]int{}
 	}
-	var at []int // the runs that are judged
-	days := map[int]bool{}
-	for i := range w.Runs {
-		p := &w.Runs[i]
-		switch {
-		case !p.Judged:
-			continue
-		case slices.ContainsFunc(fates, func(f fate) bool { return !f.ok[i] }):
-			out.Left["that this cluster cannot run"]++
-			continue
-		}
-		days[c.day(p.Submit)] = true
-		at = append(at, i)
-	}
-	if len(at) == 0 {
+	if j.choose(fates); len(j.at) == 0 {
 		return slurm.WithHint(fmt.Errorf("none of the %d jobs could run on this cluster", w.Judged), "look at --nodes or --slurm-conf: the cluster is %s", c.words())
 	}
-	out.Jobs, out.By = len(at), c.by
-	if out.By == "" {
-		if out.By = "jobs"; len(days) >= fewDays {
-			out.By = "days"
-		}
-	}
-	blocks := make([]int, len(at))
-	for k, i := range at {
-		if blocks[k] = k; out.By == "days" {
-			blocks[k] = c.day(w.Runs[i].Submit)
-		}
-	}
-	out.Blocks = len(at)
-	if out.By == "days" {
-		out.Blocks = len(days)
-	}
-	pick := func(of func(i int) float64) []float64 {
-		v := make([]float64, len(at))
-		for k, i := range at {
-			v[k] = of(i)
-		}
-		return v
-	}
-	boot := func(v []float64) run.Interval { return run.Bootstrap(v, blocks, c.seed) }
-	add := func(v verdict, wait, jct, baseWait, baseJCT []float64) {
-		v.Wait, v.JCT = boot(wait), boot(jct)
-		q := quantiles(wait, []float64{0.5, 0.95})
-		v.Median, v.P95 = q[0], q[1]
-		if baseWait != nil {
-			dw, dj := boot(minus(wait, baseWait)), boot(minus(jct, baseJCT))
-			v.WaitDiff, v.JCTDiff = &dw, &dj
-		}
-		out.Verdicts = append(out.Verdicts, v)
-	}
-	realWait := pick(func(i int) float64 { return w.Runs[i].RealWait().Seconds() })
-	realJCT := pick(func(i int) float64 { return w.Runs[i].RealJCT().Seconds() })
-	add(verdict{What: "Slurm did"}, realWait, realJCT, nil, nil)
+	j.block()
+	realWait := j.pick(func(i int) float64 { return w.Runs[i].RealWait().Seconds() })
+	realJCT := j.pick(func(i int) float64 { return w.Runs[i].RealJCT().Seconds() })
+	j.add(verdict{What: "Slurm did"}, realWait, realJCT, nil, nil)
 	var simWait, simJCT []float64
 	for p := range all {
-		wait := pick(func(i int) float64 { return fates[p].wait[i] })
-		jct := pick(func(i int) float64 { return fates[p].jct[i] })
+		wait := j.pick(func(i int) float64 { return fates[p].wait[i] })
+		jct := j.pick(func(i int) float64 { return fates[p].jct[i] })
 		v := verdict{What: all[p].Name, Clairvoyant: all[p].Clairvoyant, Preemptive: all[p].Preemptive, mark: all[p].Mark()}
 		if p == 0 {
 			v.What = "Slurm, simulated"
 			simWait, simJCT = wait, jct
-			add(v, wait, jct, realWait, realJCT)
+			j.add(v, wait, jct, realWait, realJCT)
 			continue
 		}
-		add(v, wait, jct, simWait, simJCT)
+		j.add(v, wait, jct, simWait, simJCT)
 	}
 	if c.asJSON {
-		return writeJSON(c.out, out)
+		return writeJSON(c.out, j.out)
 	}
-	return out.write(c.out, c.app)
+	return j.out.write(c.out, c.app)
+}
+
+// judgement puts the answer together.
+type judgement struct {
+	call   *backtestCall
+	work   run.Work
+	at     []int // the runs that are judged, by place
+	blocks []int // of them, for the bootstrap
+	out    backtested
+}
+
+// choose takes the runs of the window that every policy could run.
+func (j *judgement) choose(fates []fate) {
+	for i := range j.work.Runs {
+		switch {
+		case !j.work.Runs[i].Judged:
+		case slices.ContainsFunc(fates, func(f fate) bool { return !f.ok[i] }):
+			j.out.Left["that this cluster cannot run"]++
+		default:
+			j.at = append(j.at, i)
+		}
+	}
+	j.out.Jobs = len(j.at)
+}
+
+// block numbers what the bootstrap draws.
+func (j *judgement) block() {
+	days := map[int]bool{}
+	for _, i := range j.at {
+		days[j.call.day(j.work.Runs[i].Submit)] = true
+	}
+	j.out.By, j.out.Blocks = j.call.by, len(j.at)
+	if j.out.By == "" {
+		if j.out.By = "jobs"; len(days) >= fewDays {
+			j.out.By = "days"
+		}
+	}
+	byDay := j.out.By == "days"
+	if byDay {
+		j.out.Blocks = len(days)
+	}
+	for k, i := range j.at {
+		if byDay {
+			k = j.call.day(j.work.Runs[i].Submit)
+		}
+		j.blocks = append(j.blocks, k)
+	}
+}
+
+func (j *judgement) pick(of func(i int) float64) []float64 {
+	v := make([]float64, len(j.at))
+	for k, i := range j.at {
+		v[k] = of(i)
+	}
+	return v
+}
+
+// add adds a line, compared with the base where there is one.
+func (j *judgement) add(v verdict, wait, jct, baseWait, baseJCT []float64) {
+	boot := func(v []float64) run.Interval { return run.Bootstrap(v, j.blocks, j.call.seed) }
+	v.Wait, v.JCT = boot(wait), boot(jct)
+	q := quantiles(wait, []float64{0.5, 0.95})
+	v.Median, v.P95 = q[0], q[1]
+	if baseWait != nil {
+		dw, dj := boot(minus(wait, baseWait)), boot(minus(jct, baseJCT))
+		v.WaitDiff, v.JCTDiff = &dw, &dj
+	}
+	j.out.Verdicts = append(j.out.Verdicts, v)
 }
 
 // fewDays is below how many days the bootstrap draws jobs: a handful of blocks

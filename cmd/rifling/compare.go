@@ -50,7 +50,7 @@ func (a *app) compareCmd() *cobra.Command {
 			"--slurm DIR writes a job array there that does the runs on a cluster; --collect DIR\n" +
 			"puts together what its tasks have written.",
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, list []string) error { return c.run(cmd, list) },
+		RunE: c.run,
 	}
 	c.add(cmd)
 	fl := cmd.Flags()

@@ -145,7 +145,7 @@ func writeComparison(w io.Writer, p *plan, list []played, rows []row, plots bool
 		fmt.Fprintf(w, "note     %s\n", report.Clean(n))
 	}
 	fmt.Fprintln(w)
-	if err := report.Write(w, tableOf(p, list), rows, report.Style{}); err != nil {
+	if err := report.Write(w, tableOf(list), rows, report.Style{}); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nMeans over seeds ± standard error. Diff is the mean JCT against %s, seed by seed.\n", p.Policies[0])
@@ -158,7 +158,7 @@ func writeComparison(w io.Writer, p *plan, list []played, rows []row, plots bool
 	return nil
 }
 
-func tableOf(p *plan, list []played) report.Layout[row] {
+func tableOf(list []played) report.Layout[row] {
 	cell := func(s spread, text func(float64) string) string {
 		if s.N < 2 {
 			return text(s.Mean)

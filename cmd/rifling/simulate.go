@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
-	"rifling/policy"
 	"rifling/sim"
 	"rifling/sim/peer"
 	"rifling/sim/run"
@@ -30,7 +29,7 @@ func contestant(cfg config.Config, name string) (run.Contestant, error) {
 	if !forced {
 		cfg.Policy = name
 		if cfg.Validate() == nil {
-			return run.Contestant{Name: name, Policy: func() (policy.Policy, error) { return cfg.NewPolicy() }}, nil
+			return run.Contestant{Name: name, Policy: cfg.NewPolicy}, nil
 		}
 	}
 	p, ok := peer.Find(plain)

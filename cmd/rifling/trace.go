@@ -66,7 +66,7 @@ func (t *traceFlags) read(cmd *cobra.Command, path string) ([]trace.Job, trace.R
 	if f != "" && !slices.Contains(trace.Formats, f) {
 		return nil, trace.Report{}, f, usageError{fmt.Errorf("--format %q: use one of %s", t.format, formatNames())}
 	}
-	var in io.Reader = cmd.InOrStdin()
+	in := cmd.InOrStdin()
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {

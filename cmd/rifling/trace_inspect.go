@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -232,8 +233,7 @@ func (in *inspection) sizes() []namedSize {
 	for _, s := range in.Sizes {
 		top := s.GPUs
 		if len(in.Sizes) > mostSizes {
-			for top = 1; top < s.GPUs; top *= 2 {
-			}
+			top = 1 << bits.Len(uint(s.GPUs-1))
 		}
 		if n := len(out); n > 0 && out[n-1].GPUs == top {
 			out[n-1].Jobs += s.Jobs
