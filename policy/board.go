@@ -25,7 +25,8 @@ type board struct {
 	// expected to take, by node, and when they give them back.
 	claims map[string][]event
 	sorted map[string][]event // see endsOn
-	want int                       // GPUs that pending jobs ask for in all
+	mean   time.Duration      // see meanRun; 0: not worked out, -1: unknown
+	want   int                // GPUs that pending jobs ask for in all
 }
 
 func newBoard(in Input) *board {

@@ -133,23 +133,27 @@ func (f *fit) leafPick(set []string) map[string]int {
 	return best
 }
 
-// evenPick takes equal parts over more nodes than needed, each of which has
-// just that part free, so that Slurm's fit cannot do otherwise.
+// evenPick takes thin parts: over more nodes than needed, none of them with
+// more GPUs of the job than must be. Slurm's fit takes all that is free on the
+// nodes with the most free first, so the set is of nodes that have no more than
+// that free. It fills what is left over on nodes and keeps whole slots whole.
 func (f *fit) evenPick(set []string) map[string]int {
 	if !f.r.open() {
 		return nil
 	}
-	for k := max(2, f.need); k <= min(f.r.total, 4*f.need, len(set)); k++ {
-		if f.r.total%k != 0 || f.r.maxNodes > 0 && k > f.r.maxNodes {
-			continue
-		}
-		part, shape := f.r.total/k, map[string]int{}
+	for most := 1; most < f.share; most++ {
+		var thin []string
+		sum := 0
 		for _, n := range set {
-			if f.now[n] == part && len(shape) < k {
-				shape[n] = part
+			if g := f.now[n]; g > 0 && g <= most {
+				thin = append(thin, n)
+				sum += g
 			}
 		}
-		if len(shape) == k {
+		if sum < f.r.total {
+			continue
+		}
+		if shape := f.slurmFit(thin); len(shape) > f.need {
 			return shape
 		}
 	}

@@ -49,10 +49,13 @@ var mixes = map[string]workload.Options{
 		Sizes: []workload.Size{{GPUs: 1, Weight: 0.42}, {GPUs: 2, Weight: 0.08}, {GPUs: 4, Weight: 0.26}, {GPUs: 8, Weight: 0.24}},
 	},
 	"philly": {
-		Spread: 1.4, Tail: 16,
+		Spread: 1.2, Tail: 8,
 		Sizes: []workload.Size{{GPUs: 1, Weight: 0.72}, {GPUs: 2, Weight: 0.08}, {GPUs: 4, Weight: 0.15}, {GPUs: 8, Weight: 0.05}},
 	},
 }
+
+// perGPU is the jobs of a list for each GPU of the cluster.
+var perGPU = map[string]int{"muri": 4, "philly": 6}
 
 // list is the setting's work for one seed.
 type list struct {
@@ -61,10 +64,10 @@ type list struct {
 	makespan float64 // seconds, below which no policy can come
 }
 
-// jobsOf makes the list of a seed: 60 jobs and ten for each node.
+// jobsOf makes the list of a seed: about a dozen rounds of the cluster.
 func (s setting) jobsOf(seed uint64) (list, error) {
 	o := mixes[s.mix]
-	o.Jobs, o.Nodes, o.GPUsPerNode, o.Load, o.MaxNodes = 60+10*s.nodes, s.nodes, s.gpus, cmp.Or(s.load, 1), 2
+	o.Jobs, o.Nodes, o.GPUsPerNode, o.Load, o.MaxNodes = perGPU[s.mix]*s.nodes*s.gpus, s.nodes, s.gpus, cmp.Or(s.load, 1), 2
 	o.NICBytesPerSecond = s.nic * 1e9 / 8
 	o.GPUType = "t4"
 	for i := range sim.Models {
