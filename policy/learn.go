@@ -70,7 +70,7 @@ func (r *Rifling) Restore(e []QEntry) { r.Table.Restore(e) }
 func RunReward(e Episode, run, tau time.Duration) float64 {
 	g := float64(max(1, e.GPUs))
 	rate := (g*(e.NPR-1) + e.NeighbourDelta) / g
-	return agent.Discounted(clamp(rate, -1, 1), run, tau)
+	return agent.Discounted(clamp(rate, -1), run, tau)
 }
 
 // WaitReward is the same for waiting: the share of the job's GPUs that stayed
@@ -80,10 +80,11 @@ func WaitReward(idleGPUSeconds float64, gpus int, waited, tau time.Duration) flo
 		return 0
 	}
 	rate := idleGPUSeconds / waited.Seconds() / float64(max(1, gpus))
-	return -agent.Discounted(clamp(rate, 0, 1), waited, tau)
+	return -agent.Discounted(clamp(rate, 0), waited, tau)
 }
 
-func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
+// clamp brings x into lo..1.
+func clamp(x, lo float64) float64 { return min(max(x, lo), 1) }
 
 // ActionOf tells which action a placement that Slurm made amounts to, so that a
 // start in observe mode, or one that rifling did not foresee, teaches as well.

@@ -135,10 +135,10 @@ func (b *board) utilization(name string) float64 {
 	if b.busy[name] {
 		nic = 1
 	}
-	sum := clamp((gpus-float64(b.free[name]))/gpus, 0, 1) +
-		clamp(float64(n.CPUsUsed)/float64(max(1, n.CPUs)), 0, 1) +
-		clamp(float64(n.MemUsedMB)/float64(max(1, n.MemoryMB)), 0, 1) +
-		nic + clamp(float64(len(b.runs[name]))/gpus, 0, 1) + clamp(comm/gpus, 0, 1)
+	sum := clamp((gpus-float64(b.free[name]))/gpus, 0) +
+		clamp(float64(n.CPUsUsed)/float64(max(1, n.CPUs)), 0) +
+		clamp(float64(n.MemUsedMB)/float64(max(1, n.MemoryMB)), 0) +
+		nic + clamp(float64(len(b.runs[name]))/gpus, 0) + clamp(comm/gpus, 0)
 	return sum / 6
 }
 
