@@ -215,3 +215,26 @@ func TestSimulateOnASitesSlurmConf(t *testing.T) {
 		t.Errorf("cluster: %s", out)
 	}
 }
+
+// What a trace does not tell is drawn anew for each seed.
+func TestSeedsDrawWhatATraceDoesNotTell(t *testing.T) {
+	s := newSite(t)
+	trace := filepath.Join(s.dir, "t.csv")
+	text := "job,submit_s,gpus,duration_s,noisy_gpu_seconds_estimate\n"
+	for i := range 60 {
+		text += fmt.Sprintf("j%d,%d,12,900,900\n", i, 60*i)
+	}
+	if err := os.WriteFile(trace, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mean := func(seed, limits string) string {
+		_, out, errs := s.run("compare", trace, "--nodes", "4x8", "-p", "slurm", "--seeds", "1", "--seed", seed, "--limits", limits, "--csv")
+		if errs != "" {
+			t.Fatal(errs)
+		}
+		return strings.Join(strings.Split(strings.Split(out, "\n")[1], ",")[4:], ",")
+	}
+	if mean("1", "none") == mean("2", "none") {
+		t.Error("two seeds draw the same models")
+	}
+}
