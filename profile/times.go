@@ -5,6 +5,7 @@ package profile
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -23,10 +24,10 @@ const (
 	keepTimes, poolTimes, wideTimes, mostTimes = 256, 2048, 32, 65536
 	// shrink is how many runs a level needs before half of the prediction
 	// comes from it rather than from the levels above.
-	shrink = 15
+	shrink = 3
 	// session is the time within which a user's submissions are one session:
 	// its n runs count as the square root of n, for they tend to be alike.
-	session = time.Hour
+	session = 24 * time.Hour
 )
 
 // runTime is how long one run of a family took, or what is left of several.
@@ -243,13 +244,15 @@ type durations struct {
 	took   []time.Duration
 	upTo   []float64
 	newest time.Time
+	// evidence is how many sessions of equal weight stand behind them.
+	evidence float64
 }
 
-// weight is the weight of all run times by then. Against other levels a level
-// ages slowly: a family not seen for a month is still a better guide than all
-// that ran since.
+// weight is how much is to be made of the evidence by then. Against other
+// levels a level ages slowly: a family not seen for a month is still a better
+// guide than all that ran since.
 func (d *durations) weight(now time.Time, halfLife time.Duration) float64 {
-	return d.upTo[len(d.upTo)-1] * fade(now.Sub(d.newest), 2*halfLife)
+	return d.evidence * fade(now.Sub(d.newest), 2*halfLife)
 }
 
 // below is the part of the weight that lies on run times of at most t, 0..1.
@@ -263,7 +266,7 @@ func (d *durations) below(t time.Duration) float64 {
 
 // timesHalfLife is the time in which a run time loses half its weight against
 // others of its level.
-func (b *Book) timesHalfLife() time.Duration { return max(1, b.opts.HalfLife/2) }
+func (b *Book) timesHalfLife() time.Duration { return b.opts.HalfLife }
 
 // durations gathers the newest run times of a level.
 func (x *index) durations(k timesKey) *durations {
@@ -309,11 +312,22 @@ func weigh(all []runTime, halfLife time.Duration) *durations {
 	slices.SortFunc(all, func(a, b runTime) int {
 		return cmp.Or(cmp.Compare(a.Took, b.Took), a.Ended.Compare(b.Ended), cmp.Compare(a.JobID, b.JobID))
 	})
-	sum := 0.0
+	sum, squares := 0.0, 0.0
+	ofSession := map[int64]float64{}
 	for i, t := range all {
-		sum += fade(d.newest.Sub(t.Ended), halfLife) * per.weight(t)
+		w := fade(d.newest.Sub(t.Ended), halfLife) * per.weight(t)
+		sum += w
 		d.took[i], d.upTo[i] = t.Took, sum
+		if t.Flat {
+			squares += w * w
+		} else {
+			ofSession[t.sessionNumber()] += w
+		}
 	}
+	for _, n := range slices.Sorted(maps.Keys(ofSession)) { // in one order: sums must not differ
+		squares += ofSession[n] * ofSession[n]
+	}
+	d.evidence = sum * sum / squares
 	return d
 }
 
