@@ -100,13 +100,15 @@ var shown = []setting{
 }
 
 // headlineSettings chooses the grid. HEADLINE=full is every combination, quick
-// three of them. Those of 8 nodes, all of them in the full grid, come under the
+// those of 4 and 8 nodes, one of them under the flat law. Those of 8 nodes, all of them in the full grid, come under the
 // flat law as well.
 func headlineSettings(which string) []setting {
 	all := slices.Clone(shown)
 	switch which {
 	case "quick":
-		return all[:3]
+		law := shown[6]
+		law.law = true
+		return append(all[:8], law)
 	case "full":
 		all = slices.Clone(shown[len(shown)-2:])
 		for _, nodes := range []int{4, 8, 16} {
