@@ -73,6 +73,20 @@ func group(points []weighted, k int, gap float64) []Group {
 	}
 }
 
+// GroupValues groups single values of log cc as Regroup groups families that
+// are all known alike, with k of Options.Groups.
+func GroupValues(logCC []float64, o Options) []Group {
+	points := make([]weighted, len(logCC))
+	for i, x := range logCC {
+		points[i] = weighted{x, mostWeight}
+	}
+	k := o.Groups
+	if k == 0 {
+		k = chooseK(points, o, 0)
+	}
+	return group(points, k, o.MinGap)
+}
+
 // Groups returns the groups, the most communication-bound first.
 func (b *Book) Groups() []Group { return slices.Clone(b.groups) }
 

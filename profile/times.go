@@ -17,12 +17,12 @@ import (
 // The settings of run-time prediction, chosen on the first half of a real trace
 // (docs/design/profile.md).
 const (
-	// keepTimes bounds the run times kept of a family (the older half is
+	// keepTimes bounds the run times kept of a family (the older ones are
 	// thinned out when there are more), poolTimes those that a level puts
 	// together, wideTimes what one family adds to a wide level, and mostTimes
 	// those of the whole book.
 	keepTimes, poolTimes, wideTimes, mostTimes = 256, 2048, 32, 65536
-	// shrink is how many runs a level needs before half of the prediction
+	// shrink is how many sessions a level needs before half of the prediction
 	// comes from it rather than from the levels above.
 	shrink = 3
 	// session is the time within which a user's submissions are one session:
@@ -339,8 +339,8 @@ func (t runTime) sessionNumber() int64 {
 	return at.Unix() / int64(session/time.Second)
 }
 
-// mixture is the run times of all levels together: a level with n runs has
-// n/(n+shrink) of what the nearer ones left, the widest all of the rest.
+// mixture is the run times of all levels together: a level with evidence of n
+// sessions has n/(n+shrink) of what the nearer ones left, the widest the rest.
 type mixture struct {
 	parts  []*durations
 	share  []float64

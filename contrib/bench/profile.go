@@ -15,5 +15,3 @@ func profiles(ctx context.Context, out io.Writer) error {
 	}
 	return runTimes(ctx, out)
 }
-
-func groups(context.Context, io.Writer) error { return nil }

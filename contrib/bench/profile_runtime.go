@@ -204,7 +204,7 @@ func (o ours) predict(now time.Time, batch []traceRun) [][3]time.Duration {
 		p := known[batch[i].ID]
 		out[i] = [3]time.Duration{p.RunTimeLow, p.RunTime, p.RunTimeHigh}
 		if p.RunTimeLevel == profile.LevelNone {
-			out[i] = limitOnly{}.predict(now, batch[i : i+1])[0]
+			out[i] = limitOnly{}.predict(now, batch[i:i+1])[0]
 		}
 	}
 	return out
@@ -285,7 +285,7 @@ func (m *medians) predict(_ time.Time, batch []traceRun) [][3]time.Duration {
 // pinball loss on the later half of what is given.
 func tuneWindow(runs []traceRun, fields int) int {
 	best, least := 0, math.Inf(1)
-	for _, w := range []int{8, 32, 128, 512, 2048} {
+	for _, w := range []int{8, 32, 128, 512, 2048, 8192} {
 		s, err := replay(context.Background(), newMedians(fields, w), runs, len(runs)/2, true)
 		if err == nil && s.pinball < least {
 			best, least = w, s.pinball
