@@ -266,7 +266,7 @@ func compareSamples(a, b Sample) int {
 		cmp.Compare(a.NVLinkRate, b.NVLinkRate), cmp.Compare(a.PCIeRate, b.PCIeRate),
 		cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Interval, b.Interval), cmp.Compare(a.Source, b.Source),
 		cmp.Compare(a.NetSpeed, b.NetSpeed), cmp.Compare(a.NVLinkSpeed, b.NVLinkSpeed),
-		cmp.Compare(a.PCIeSpeed, b.PCIeSpeed))
+		cmp.Compare(a.PCIeSpeed, b.PCIeSpeed), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Throttled, b.Throttled))
 }
 
 // settle turns the run's complete intervals into evidence.

@@ -131,7 +131,7 @@ func (x *index) profile(j *slurm.Job, now time.Time) Profile {
 		}
 	}
 	if j.Running() {
-		p.NPR, p.NPRCount, _ = b.Rate(j.ID)
+		p.NPR, p.NPRSD, p.NPRCount = b.rate(j.ID)
 	}
 	x.runTime(&p, j, id, class, now)
 	return p

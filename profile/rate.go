@@ -20,6 +20,8 @@ type point struct {
 	Source   Source  // of Activity
 	Share    float64 // of the time, that went to communication between nodes, 0..1
 	Shared   bool    // Moved is an estimate
+	// Throttled: the clocks were held down for most of the interval.
+	Throttled bool
 }
 
 // pointOf makes a point of an interval's sums. In a data-parallel run a GPU
@@ -28,7 +30,10 @@ type point struct {
 // it is on several. So bytes over GPUs is the same number for the same
 // iterations per second.
 func pointOf(r *run, t sums, share float64) point {
-	p := point{At: t.at, Source: t.source, Shared: t.shared}
+	p := point{
+		At: t.at, Source: t.source, Shared: t.shared || t.gpuShared,
+		Throttled: t.throttled > 0.5,
+	}
 	switch {
 	case r.GPUs == 1:
 	case r.spread():
@@ -110,7 +115,28 @@ func (a runRate) sameRun(b runRate) bool {
 	return a.JobID == b.JobID && a.Start.Equal(b.Start) && a.Nodes == b.Nodes
 }
 
-func (r *run) typical(m measure) float64 { return typical(values(r.Whole, m)) }
+// typical is the run's rate by a measure. Intervals with the clocks held down
+// are left out where there are enough others: heat on one node must not lower
+// the best that the family is known to reach.
+func (r *run) typical(m measure) float64 {
+	if steady := r.steady(); len(steady) >= minSteady {
+		return typical(values(steady, m))
+	}
+	return typical(values(r.Whole, m))
+}
+
+// minSteady is how many intervals with free clocks stand for a run.
+const minSteady = 4
+
+func (r *run) steady() []point {
+	var out []point
+	for _, p := range r.Whole {
+		if !p.Throttled {
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
 func values(points []point, m measure) []float64 {
 	out := make([]float64, len(points))
@@ -235,18 +261,39 @@ func (y yardstick) npr(points []point) float64 {
 	return sum / float64(len(points))
 }
 
+// spread is the standard error of npr: that of the mean of the points, and
+// where fewer runs than points stand behind the yardstick, of that many.
+func (y yardstick) spread(points []point) float64 {
+	n := len(points)
+	if n < 2 {
+		return 0
+	}
+	mean, sum := y.npr(points), 0.0
+	for _, p := range points {
+		d := min(1, y.measure(p)/y.best) - mean
+		sum += d * d
+	}
+	return math.Sqrt(sum / float64(n-1) / float64(max(1, min(n, y.most))))
+}
+
 // Rate returns the recent NPR of a job that runs, or that ended not longer
 // than Options.KeepEnded ago. count is the number of intervals behind it; where
 // no other placement of its family was seen and only a model stands behind it,
 // count is no more than the number of runs. Not ok: no evidence.
 func (b *Book) Rate(id slurm.JobID) (npr float64, count int, ok bool) {
+	npr, _, count = b.rate(id)
+	return npr, count, count > 0
+}
+
+// rate is Rate with its standard error; count 0 means no evidence.
+func (b *Book) rate(id slurm.JobID) (npr, sd float64, count int) {
 	r := b.runs[id]
 	if r == nil {
-		return 0, 0, false
+		return 0, 0, 0
 	}
 	y, ok := b.yardstick(r)
 	if !ok {
-		return 0, 0, false
+		return 0, 0, 0
 	}
 	end := b.now
 	if !r.Ended.IsZero() {
@@ -255,10 +302,10 @@ func (b *Book) Rate(id slurm.JobID) (npr float64, count int, ok bool) {
 	from := end.Add(-b.opts.RateWindow)
 	i := slices.IndexFunc(r.Recent, func(p point) bool { return !p.At.Before(from) })
 	if i < 0 {
-		return 0, 0, false
+		return 0, 0, 0
 	}
 	points := r.Recent[i:]
-	return y.npr(points), min(len(points), y.most), true
+	return y.npr(points), y.spread(points), min(len(points), y.most)
 }
 
 // MeanNPR is Rate over the whole run so far; count 0 means no evidence.

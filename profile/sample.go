@@ -12,7 +12,7 @@ import (
 const (
 	RefusedUnknownJob  = "unknown_job"  // no GPU job that Track has seen start
 	RefusedNode        = "wrong_node"   // the job does not run there
-	RefusedNumber      = "bad_number"   // negative, infinite or not a number
+	RefusedNumber      = "bad_number"   // negative, infinite or not a number; a part of more than 1
 	RefusedCompute     = "bad_compute"  // compute activity outside 0..1
 	RefusedSource      = "bad_source"   // not one of the sources
 	RefusedGPUs        = "bad_gpus"     // none, or more than the job has
@@ -30,7 +30,9 @@ const fastest = 4e12
 
 // refuse returns why a sample of a run must not be counted, or "".
 func (b *Book) refuse(s *Sample, r *run) string {
-	for _, x := range []float64{s.Compute, s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed} {
+	for _, x := range []float64{
+		s.Compute, s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed, s.Weight, s.Throttled,
+	} {
 		if !finite(x) || x < 0 {
 			return RefusedNumber
 		}
@@ -39,6 +41,8 @@ func (b *Book) refuse(s *Sample, r *run) string {
 		return rate > fastest*float64(s.GPUs) || speed > 0 && rate > b.opts.OverSpeed*speed
 	}
 	switch {
+	case s.Weight > 1 || s.Throttled > 1:
+		return RefusedNumber
 	case s.Compute > 1:
 		return RefusedCompute
 	case s.Source != SourceGPM && s.Source != SourcePower && s.Source != SourceUtilization:
@@ -101,6 +105,11 @@ func (b *Book) observe(r *run, parts []Sample) observation {
 	if spread && (sum.shared || !sum.netSeen) {
 		o.weight /= 2
 	}
+	if sum.gpuShared {
+		o.weight /= 2
+	}
+	// Clocks held down stretch the computing, so such an interval tells less.
+	o.weight *= sum.weight * (1 - sum.throttled/2)
 	o.logCC = b.logCC(compute, share, r.GPUs)
 	return o
 }
@@ -163,12 +172,14 @@ type sums struct {
 	gpus, compute     float64 // compute: times GPUs
 	nvlink, pcie, net float64 // bytes per second
 	inside            float64 // greatest share of a node's own links, 0..1
-	// Which links were measured at all, and whether the network was shared.
-	netSeen, nvlinkSeen, insideSeen, shared bool
+	weight            float64 // least of the samples', 0..1
+	throttled         float64 // greatest of the samples', 0..1
+	// Which links were measured at all, and whether network or GPUs were shared.
+	netSeen, nvlinkSeen, insideSeen, shared, gpuShared bool
 }
 
 func total(parts []Sample) sums {
-	var t sums
+	t := sums{weight: 1}
 	for i := range parts {
 		s := &parts[i]
 		if s.At.After(t.at) {
@@ -192,6 +203,11 @@ func total(parts []Sample) sums {
 		t.nvlinkSeen = t.nvlinkSeen || hasNVLink(s)
 		t.insideSeen = t.insideSeen || hasNVLink(s) || s.PCIeRate > 0 || s.PCIeSpeed > 0
 		t.shared = t.shared || s.NetShared
+		t.gpuShared = t.gpuShared || s.GPUShared
+		t.throttled = max(t.throttled, s.Throttled)
+		if s.Weight > 0 {
+			t.weight = min(t.weight, s.Weight)
+		}
 	}
 	return t
 }

@@ -105,9 +105,10 @@ type Profile struct {
 	CommBound, ComputeBound bool
 
 	// NPR is the job's recent rate over its family's best at the same number
-	// of GPUs, 0..1; only for running jobs, and only when NPRCount > 0.
-	NPR      float64
-	NPRCount int
+	// of GPUs, 0..1; only for running jobs, and only when NPRCount > 0. NPRSD
+	// is its standard error, 0 of a single interval.
+	NPR, NPRSD float64
+	NPRCount   int
 
 	// RunTime is the predicted run time from start to end (the median), never
 	// above the time limit; 0 when nothing is known. RunTimeLow and RunTimeHigh

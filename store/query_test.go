@@ -210,8 +210,40 @@ func TestGroupsAndMembers(t *testing.T) {
 		t.Errorf("(-want +got):\n%s%v, %v", d, at, err)
 	}
 	members, err := s.Members(ctx, Filter{})
-	if d := cmp.Diff([]Member{{Group: 0, Family: "ada/lab/train/8", User: "ada", Name: "train", GPUs: 8, Jobs: 1, LogCC: -0.7, Count: 40}}, members); d != "" || err != nil {
+	if d := cmp.Diff([]Member{{Group: 0, Family: "ada/lab/train/8", User: "ada", Name: "train", GPUs: 8, Jobs: 1, LogCC: -0.7, Count: 40, Level: "family"}}, members); d != "" || err != nil {
 		t.Errorf("members (-want +got):\n%s%v", d, err)
+	}
+}
+
+func TestDriftsFollowTheNumbers(t *testing.T) {
+	s := filled(t)
+	ctx := context.Background()
+	hour := func(h int) time.Time { return t0.Add(time.Duration(h) * time.Hour) }
+	for _, g := range []struct {
+		at time.Time
+		gs []profile.Group
+	}{
+		{hour(0), []profile.Group{{Index: 0, Center: -1}, {Index: 2, Center: 2}}},
+		{hour(100), []profile.Group{{Index: 0, Center: 0}, {Index: 1, Center: 9}}},
+		{hour(200), []profile.Group{{Index: 0, Center: -0.75}, {Index: 1, Center: 0.5}}},
+		{hour(201), []profile.Group{{Index: 0, Center: -0.5}, {Index: 2, Center: 2.25}, {Index: 3, Center: 1}}},
+	} {
+		if err := s.SaveGroups(ctx, g.at, g.gs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Drifts(ctx)
+	want := map[int]Drift{
+		0: {Last: 0.25, HasLast: true, Week: 0.5, HasWeek: true}, // 168 h before hour 201 stood what was grouped at 0
+		2: {Week: 0.25, HasWeek: true},
+		3: {},
+	}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("drifts (-want +got):\n%s%v", d, err)
+	}
+	gs, _, err := s.Groups(ctx)
+	if err != nil || len(gs) != 3 || gs[1].Index != 3 || gs[2].Index != 2 {
+		t.Errorf("groups %+v, %v; want them by centre", gs, err)
 	}
 }
 

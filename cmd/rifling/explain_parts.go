@@ -97,6 +97,8 @@ func levelWords(l profile.Level) string {
 		return "from the user's jobs of that name"
 	case profile.LevelUser:
 		return "from the user's jobs"
+	case profile.LevelClass:
+		return "from all jobs with about as many GPUs"
 	case profile.LevelCluster:
 		return "from all jobs"
 	}
