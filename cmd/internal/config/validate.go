@@ -34,7 +34,7 @@ func (c *Config) Validate() error {
 		{c.Limits.MaxChanges < 0, "limits.max-changes", c.Limits.MaxChanges, "use 0 (never) or more"},
 		{c.Limits.MaxWait < 0, "limits.max-wait", c.Limits.MaxWait, "use 0 (never wait) or more"},
 		{c.Limits.TTL < 2*c.Interval, "limits.ttl", c.Limits.TTL, "use at least twice the interval, else what was set expires between cycles"},
-		{c.Profile.Groups < 1, "profile.groups", c.Profile.Groups, "use 1 to 5; 3 by default"},
+		{c.Profile.Groups < 0 || c.Profile.Groups > 16, "profile.groups", c.Profile.Groups, "use 1 to 5, or 0 to have it chosen; 3 by default"},
 		{c.Agent.Alpha <= 0 || c.Agent.Alpha > 1, "agent.alpha", c.Agent.Alpha, "use more than 0, at most 1"},
 		{c.Agent.Tau <= 0, "agent.tau", c.Agent.Tau, "use e.g. 1h"},
 		{c.Agent.Epsilon < 0 || c.Agent.Epsilon > 1, "agent.epsilon", c.Agent.Epsilon, "use 0 to 1"},
