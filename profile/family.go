@@ -5,10 +5,12 @@ package profile
 import (
 	"fmt"
 	"math/bits"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"rifling/slurm"
 )
@@ -79,22 +81,55 @@ var settings = map[string]bool{
 	"e": true, "s": true, "r": true,
 }
 
+// uuid is an identifier of a run by itself.
+var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// dated is a day or month such as 12mar2026, mar12 or 2026dec.
+var dated = regexp.MustCompile(`^(\d+(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d*|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d+)$`)
+
 // NormalizeName reduces a job's name to what its runs have in common: lower
-// case, words joined by "-", without numbers, dates, hashes and settings such
-// as "lr0.01" or "seed=3". Numbers that belong to a word stay: "resnet50" and
-// "resnet18" are different work. A name of which nothing is left is "-".
+// case, words joined by "-", without numbers, dates, hashes, random identifiers
+// and settings such as "lr0.01" or "seed=3". Numbers that belong to a word stay:
+// "resnet50" and "resnet18" are different work. A name of which nothing is left
+// is "-".
 func NormalizeName(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(clip(name)), func(r rune) bool {
+	text := uuid.ReplaceAllString(strings.ToLower(clip(name)), " ")
+	words := strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
 	words = slices.DeleteFunc(words, func(w string) bool {
-		stem := strings.TrimRightFunc(w, unicode.IsDigit)
-		return stem == "" || settings[stem] || isHash(w) || isScientific(w)
+		return isSetting(w) || isHash(w) || isRandom(w) || isScientific(w) || dated.MatchString(w)
 	})
 	if len(words) == 0 {
 		return "-"
 	}
 	return strings.Join(words, "-")
+}
+
+// isSetting reports whether the word is a number, or a setting with or without
+// one: "17", "lr", "bs64", and "lr1e", which the split leaves of "lr1e-4".
+func isSetting(w string) bool {
+	stem := strings.TrimRightFunc(w, unicode.IsDigit)
+	if stem == "" || settings[stem] {
+		return true
+	}
+	i := strings.IndexFunc(w, unicode.IsDigit)
+	return i > 1 && settings[w[:i]] && isScientific(w[i:])
+}
+
+// isRandom reports whether the word is made of letters and digits by chance,
+// as the names that experiment trackers give to runs are: eight places or more
+// with three or more separate numbers in it.
+func isRandom(w string) bool {
+	numbers, inside := 0, false
+	for _, r := range w {
+		digit := unicode.IsDigit(r)
+		if digit && !inside {
+			numbers++
+		}
+		inside = digit
+	}
+	return numbers >= 3 && utf8.RuneCountInString(w) >= 8
 }
 
 // isHash reports whether the word looks like a hash or a time stamp: seven

@@ -88,6 +88,8 @@ func (f *family) check() error {
 		return fmt.Errorf("family %s has no GPUs", f.ID)
 	case f.CC.Packed.W < 0 || f.CC.Spread.W < 0:
 		return fmt.Errorf("family %s has a negative weight", f.ID)
+	case slices.ContainsFunc(f.Times, func(t runTime) bool { return t.Runs <= 0 || t.Took < 0 }):
+		return fmt.Errorf("family %s has a run time without a weight or a length", f.ID)
 	}
 	return nil
 }

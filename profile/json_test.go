@@ -82,6 +82,7 @@ func TestUnreadableCheckpointsLeaveTheBookAlone(t *testing.T) {
 		"without a version":      {`{}`, "version 0"},
 		"a family without GPUs":  {`{"Version":1,"Families":[{}]}`, "no GPUs"},
 		"a family that is null":  {`{"Version":1,"Families":[null]}`, "null"},
+		"a run time of nothing":  {`{"Version":1,"Families":[{"ID":{"GPUs":1},"Times":[[1,60,0,0,0,0,0]]}]}`, "without a weight"},
 		"a run that is null":     {`{"Version":1,"Runs":[null]}`, "null"},
 		"a run without a stride": {`{"Version":1,"Runs":[{"JobID":7}]}`, "stride"},
 		"a negative weight":      {`{"Version":1,"Families":[{"ID":{"GPUs":1},"CC":{"Spread":{"W":-1}}}]}`, "weight"},
@@ -110,6 +111,7 @@ func FuzzCheckpoint(f *testing.F) {
 	}
 	f.Add(string(data))
 	f.Add(`{"Version":1,"Runs":[{"JobID":2,"Stride":1,"GPUs":4}]}`)
+	f.Add(`{"Version":1,"Families":[{"ID":{"User":"ann","GPUs":4},"Times":[[1,60,0,0,0,1,0],[2,9223372036854775807,5,-1,9,1e300,1]]}]}`)
 	f.Fuzz(func(t *testing.T, data string) {
 		b := newBook(t)
 		if json.Unmarshal([]byte(data), b) != nil {

@@ -253,3 +253,89 @@ func TestALongRunStaysBoundedAndWhole(t *testing.T) {
 	// The first half of the run was slower; so must the mean be.
 	near(t, "mean over recent rate", mean/recent, (1+rateOf(heavy, 0.25)/rateOf(heavy, 1))/2, 0.03)
 }
+
+func TestHeldDownClocksDoNotLowerTheBest(t *testing.T) {
+	best := func(throttled float64, slow float64) float64 {
+		b := newBook(t)
+		j := newJob(1).on(t0, 4, "n1")
+		s, _ := heavy.run(j, 1)
+		n := 0
+		feed(t, b, j, 20, func(at time.Time) []Sample {
+			out := s(at)
+			if n++; n%2 == 0 { // every second interval on hot cards
+				out[0].NVLinkRate *= slow
+				out[0].Throttled = throttled
+			}
+			return out
+		})
+		return b.sorted()[0].Rates[0].Moved
+	}
+	free := best(0, 1)
+	near(t, "best with hot intervals that are marked", best(0.9, 0.5), free, free*1e-9)
+	if got := best(0, 0.5); got > 0.8*free {
+		t.Errorf("best with slow intervals %v of %v: the test shows nothing", got, free)
+	}
+	near(t, "a card that is always hot still has a rate", func() float64 {
+		b := newBook(t)
+		j := newJob(1).on(t0, 4, "n1")
+		s, _ := heavy.run(j, 1)
+		feed(t, b, j, 20, func(at time.Time) []Sample {
+			out := s(at)
+			out[0].Throttled = 1
+			return out
+		})
+		return b.sorted()[0].Rates[0].Moved
+	}(), free, free*1e-9)
+}
+
+func TestWeightsOfSamples(t *testing.T) {
+	tests := map[string]struct {
+		change func(*Sample)
+		want   float64 // of 4 intervals
+	}{
+		"rifling's own":      {func(*Sample) {}, 4},
+		"a site's exporters": {func(s *Sample) { s.Origin, s.Weight = OriginPrometheus, 0.5 }, 2},
+		"clocks held down":   {func(s *Sample) { s.Throttled = 1 }, 2},
+		"GPUs shared":        {func(s *Sample) { s.GPUShared = true }, 2},
+		"all of it, and by utilization": {func(s *Sample) {
+			s.Weight, s.Throttled, s.GPUShared, s.Source = 0.5, 1, true, SourceUtilization
+		}, 0.25},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t)
+			j := newJob(1).on(t0, 2, "n1", "n2")
+			s, _ := heavy.run(j, 1)
+			feed(t, b, j, 4, func(at time.Time) []Sample {
+				out := s(at)
+				for i := range out {
+					tt.change(&out[i])
+				}
+				return out
+			})
+			near(t, "weight", b.runs[1].CC.Spread.W, tt.want, 1e-3)
+		})
+	}
+}
+
+func TestStandardErrorOfTheRate(t *testing.T) {
+	b := newBook(t)
+	ref := newJob(1).on(t0, 4, "n1")
+	s, _ := heavy.run(ref, 1)
+	now := feed(t, b, ref, 20, s)
+	j := newJob(2).on(now, 4, "n2")
+	s, _ = heavy.run(j, 1)
+	n := 0
+	now = feed(t, b, j, 16, func(at time.Time) []Sample {
+		out := s(at)
+		if n++; n%2 == 0 {
+			out[0].NVLinkRate *= 0.5
+		}
+		return out
+	})
+	p := b.Profiles(snapshot(now, j))[2]
+	// The best of two runs is the lower one, 3/4: half of the readings are at
+	// it, half at 2/3 of it.
+	near(t, "rate", p.NPR, 5./6, 1e-6)
+	near(t, "standard error", p.NPRSD, 1./6/math.Sqrt(15), 1e-6)
+}
