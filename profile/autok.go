@@ -49,11 +49,11 @@ func chooseK(points []weighted, o Options, present int) int {
 	if deviation(retentions(points)) < tellApart {
 		return 1
 	}
-	last, lastK := 0.0, 1
+	last := 1
 	for k := 1; k <= mostAuto; k++ {
 		parts := kmeans(points, k)
 		if len(parts) < k || !supported(parts, o) {
-			return lastK
+			return last
 		}
 		need := enough
 		switch {
@@ -62,12 +62,12 @@ func chooseK(points []weighted, o Options, present int) int {
 		case k == present:
 			need -= band
 		}
-		if last = explainedRetention(parts); last >= need {
+		if explainedRetention(parts) >= need {
 			return k
 		}
-		lastK = k
+		last = k
 	}
-	return lastK
+	return last
 }
 
 // supported reports whether the groups are far enough apart and each rests on

@@ -30,28 +30,15 @@ const fastest = 4e12
 
 // refuse returns why a sample of a run must not be counted, or "".
 func (b *Book) refuse(s *Sample, r *run) string {
-	for _, x := range []float64{
-		s.Compute, s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed, s.Weight, s.Throttled,
-	} {
-		if !finite(x) || x < 0 {
-			return RefusedNumber
-		}
-	}
-	tooFast := func(rate, speed float64) bool {
-		return rate > fastest*float64(s.GPUs) || speed > 0 && rate > b.opts.OverSpeed*speed
+	if why := b.refuseNumbers(s); why != "" {
+		return why
 	}
 	switch {
-	case s.Weight > 1 || s.Throttled > 1:
-		return RefusedNumber
-	case s.Compute > 1:
-		return RefusedCompute
-	case s.Source != SourceGPM && s.Source != SourcePower && s.Source != SourceUtilization:
-		return RefusedSource
 	case s.GPUs < 1 || s.GPUs > r.GPUs:
 		return RefusedGPUs
 	case s.Interval <= 0 || s.Interval > time.Hour:
 		return RefusedInterval
-	case tooFast(s.NVLinkRate, s.NVLinkSpeed), tooFast(s.PCIeRate, s.PCIeSpeed), tooFast(s.NetRate, s.NetSpeed):
+	case b.tooFast(s):
 		return RefusedOverSpeed
 	case !slices.Contains(r.Nodes, s.Node):
 		return RefusedNode
@@ -63,6 +50,34 @@ func (b *Book) refuse(s *Sample, r *run) string {
 		return RefusedFuture
 	}
 	return ""
+}
+
+// refuseNumbers looks at what a sample says by itself.
+func (b *Book) refuseNumbers(s *Sample) string {
+	for _, x := range []float64{
+		s.Compute, s.NVLinkRate, s.PCIeRate, s.NetRate, s.NVLinkSpeed, s.PCIeSpeed, s.NetSpeed, s.Weight, s.Throttled,
+	} {
+		if !finite(x) || x < 0 {
+			return RefusedNumber
+		}
+	}
+	switch {
+	case s.Weight > 1 || s.Throttled > 1:
+		return RefusedNumber
+	case s.Compute > 1:
+		return RefusedCompute
+	case s.Source != SourceGPM && s.Source != SourcePower && s.Source != SourceUtilization:
+		return RefusedSource
+	}
+	return ""
+}
+
+// tooFast reports a rate that the link of that speed cannot carry.
+func (b *Book) tooFast(s *Sample) bool {
+	over := func(rate, speed float64) bool {
+		return rate > fastest*float64(s.GPUs) || speed > 0 && rate > b.opts.OverSpeed*speed
+	}
+	return over(s.NVLinkRate, s.NVLinkSpeed) || over(s.PCIeRate, s.PCIeSpeed) || over(s.NetRate, s.NetSpeed)
 }
 
 // observation is what one interval tells of a whole job.

@@ -45,7 +45,7 @@ func history(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.dir)
+	defer func() { _ = os.RemoveAll(b.dir) }()
 	truth := newTally()
 	for i := range historyRuns {
 		j := pastRun(i)
@@ -301,7 +301,7 @@ func boolean(ok bool) float64 {
 // historySacct is the stand-in for sacct.
 func historySacct(args []string) int {
 	out := bufio.NewWriterSize(os.Stdout, 256<<10)
-	defer out.Flush()
+	defer func() { _ = out.Flush() }() // whoever reads has gone
 	var from, to int64
 	delimiter := "|"
 	for _, a := range args {

@@ -148,7 +148,7 @@ func speedOf(ctx context.Context, jobs int, load float64, sched sim.Scheduler) (
 // muriSpeed runs Muri's third trace on 8 nodes with 8 GPUs, the best of five
 // each, and returns the slower order's time.
 func muriSpeed(ctx context.Context, out io.Writer) (float64, error) {
-	f, err := os.Open(filepath.Join(shared(), "traces", "muri", "trace3.csv"))
+	f, err := os.Open(filepath.Join(sharedDir(), "traces", "muri", "trace3.csv"))
 	if err != nil {
 		return 0, err
 	}
