@@ -11,7 +11,7 @@ import (
 // encode names the state of a job on the board (ours: the paper names what a
 // state holds, not how it is coded). Six parts, so that a table can be read:
 //
-//	g0..gN, g?          group by log cc, g0 the most communication-bound; unknown
+//	g0..gN, g?          group by log cc, by its number, which it keeps; unknown
 //	n1 n2 n4 n+         nodes needed at best: 1, 2, 3-4, more
 //	fixed, open         whether the request leaves the shape open
 //	one leaf scattered none   the best shape free now

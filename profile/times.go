@@ -15,7 +15,7 @@ import (
 )
 
 // The settings of run-time prediction, chosen on the first half of a real trace
-// (docs/design/profile.md).
+// (docs/design/run-times.md).
 const (
 	// keepTimes bounds the run times kept of a family (the older ones are
 	// thinned out when there are more), poolTimes those that a level puts
