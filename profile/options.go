@@ -67,7 +67,7 @@ func DefaultOptions() Options {
 		MaxGroupSD:        0.7,
 		CommBoundBelow:    1,
 		ComputeBoundAbove: 4.5,
-		MaxCC:             32,
+		MaxCC:             20,
 		SpreadNetSpeed:    50e9 / 8,
 		OverSpeed:         1.25,
 		HalfLife:          14 * 24 * time.Hour,

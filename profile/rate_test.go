@@ -12,7 +12,7 @@ import (
 // each; light hardly does.
 var (
 	heavy = work{100 * time.Millisecond, 3e8}
-	light = work{400 * time.Millisecond, 4e7}
+	light = work{400 * time.Millisecond, 5e7}
 )
 
 // The point of the scaling: the same work gives the same cc and the same rate

@@ -49,7 +49,11 @@ type placed struct {
 
 type step struct{ time, sync float64 }
 
-func (s step) logCC() float64 { return math.Log((s.time - s.sync) / s.sync) }
+// logCC is within the bounds that a book keeps.
+func (s step) logCC() float64 {
+	top := math.Log(profile.DefaultOptions().MaxCC)
+	return min(top, max(-top, math.Log((s.time-s.sync)/s.sync)))
+}
 
 func (p *placed) retention() float64 { return p.packed.time / p.spread.time }
 

@@ -183,12 +183,14 @@ func compare(t *testing.T, all []*measured) {
 	}
 }
 
-// trueCC is the job's cc; of one that does not communicate the bound of cc.
+// trueCC is the job's cc within the bound of cc, which is that of a job that
+// does not communicate.
 func trueCC(r *labrun.Result) float64 {
+	most := profile.DefaultOptions().MaxCC
 	if r.CC == 0 {
-		return profile.DefaultOptions().MaxCC
+		return most
 	}
-	return r.CC
+	return min(r.CC, most)
 }
 
 func ccText(r *labrun.Result) string {
