@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -114,5 +115,17 @@ func TestBadStart(t *testing.T) {
 				t.Errorf("hint %q does not say %q", hint, tc.wantHint)
 			}
 		})
+	}
+}
+
+// A warning that begins with a number comes once, not once a number.
+func TestWarningsComeOnce(t *testing.T) {
+	var out bytes.Buffer
+	d := &daemon{log: slog.New(slog.NewTextHandler(&out, nil)), said: map[string]bool{}}
+	for _, what := range []string{"3 samples were refused: late", "17 samples were refused: late", "3 samples were refused: future"} {
+		d.once(what, "look")
+	}
+	if n := strings.Count(out.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings, want 2:\n%s", n, out.String())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -232,9 +233,9 @@ func (d *daemon) report(rep cycle.Report) {
 	}
 }
 
-// once warns the first time only.
+// once warns the first time only, whatever number the text begins with.
 func (d *daemon) once(what, hint string) {
-	key := hint + what[max(0, len(what)-40):]
+	key := hint + strings.TrimLeft(what, "0123456789")
 	if !d.said[key] {
 		d.said[key] = true
 		d.log.Warn(what, "hint", hint)
