@@ -4,11 +4,10 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -204,28 +203,19 @@ func total(gpus []int) int {
 // readPrograms reads a table of placement ("22" is two GPUs on each of two
 // nodes), per-GPU batch, step time and its part that went to communicating.
 func readPrograms(path string) ([]program, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	records, err := csv.NewReader(f).ReadAll()
+	steps, err := readT4Steps(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	byBatch := map[int][]sim.Measured{}
-	for i, r := range records[1:] {
-		batch, err1 := strconv.Atoi(r[1])
-		step, err2 := strconv.ParseFloat(r[2], 64)
-		comm, err3 := strconv.ParseFloat(r[3], 64)
-		if err1 != nil || err2 != nil || err3 != nil {
-			return nil, fmt.Errorf("%s: row %d: odd number in %v", path, i+2, r)
+	for _, placement := range slices.Sorted(maps.Keys(steps)) {
+		for batch, t := range steps[placement] {
+			m := sim.Measured{Step: t.time, Comm: t.sync}
+			for _, c := range placement {
+				m.GPUs = append(m.GPUs, int(c-'0'))
+			}
+			byBatch[batch] = append(byBatch[batch], m)
 		}
-		m := sim.Measured{Step: step, Comm: comm}
-		for _, c := range r[0] {
-			m.GPUs = append(m.GPUs, int(c-'0'))
-		}
-		byBatch[batch] = append(byBatch[batch], m)
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "pollux_t4_"), ".csv")
 	var out []program
