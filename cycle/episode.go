@@ -27,7 +27,7 @@ type episode struct {
 // follow looks at what became of the jobs decided on before: it lets the
 // learner learn from runs that gave enough evidence, and returns the episodes
 // that have news: started, learned from, ended.
-func (l *Loop) follow(in policy.Input) (done []policy.Episode, learned int) {
+func (l *Loop) follow(in policy.Input) (done []policy.Episode, rewards []float64) {
 	for _, id := range sortedKeys(l.episodes) {
 		e, j := l.episodes[id], in.Snapshot.Job(id)
 		news := true
@@ -47,14 +47,14 @@ func (l *Loop) follow(in policy.Input) (done []policy.Episode, learned int) {
 			continue
 		}
 		if !e.Learned && l.learnRun(e, in) {
-			learned++
+			rewards = append(rewards, e.Reward)
 			news = true
 		}
 		if news {
 			done = append(done, e.Episode)
 		}
 	}
-	return done, learned
+	return done, rewards
 }
 
 func (l *Loop) sinceLast(in policy.Input) time.Duration {

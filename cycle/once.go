@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -67,10 +68,45 @@ type Report struct {
 	Rejected  map[string]int // counters that were refused, by reason
 	Results   []policy.Result
 	Owned     int
-	PutOff    int // changes left to a later cycle by the limit
-	Learned   int // episodes that taught something
+	PutOff    int       // changes left to a later cycle by the limit
+	Learned   int       // episodes that taught something
+	Rewards   []float64 // of these episodes, in any order
 	Odd       map[string]int
 	Took      time.Duration
+	Phases    []Phase // how Took was spent, in order
+
+	// What the cycle decided on and with. Nobody changes these values after
+	// Once has returned, so that others may read them at any time.
+	Snapshot *slurm.Snapshot
+	Profiles map[slurm.JobID]profile.Profile
+	Plan     policy.Plan
+	Owners   map[slurm.JobID]policy.Owner
+}
+
+// Phase is a part of a cycle and the time that it took by the Clock.
+type Phase struct {
+	Name string // of PhaseNames
+	Took time.Duration
+}
+
+// PhaseNames are the parts of a cycle in order. Poll reads Slurm; profile takes
+// in counters, groups jobs and learns from what ended; decide runs the policy
+// and plans the writes; record keeps the plan; apply writes to Slurm; keep
+// records what came of it, check-points included.
+var PhaseNames = []string{"poll", "profile", "decide", "record", "apply", "keep"}
+
+// laps measures the phases of one cycle.
+type laps struct {
+	clock func() time.Time
+	last  time.Time
+	done  []Phase
+}
+
+// end ends the phase that is next in turn.
+func (p *laps) end() {
+	now := p.clock()
+	p.done = append(p.done, Phase{PhaseNames[len(p.done)], now.Sub(p.last)})
+	p.last = now
 }
 
 // Start restores what earlier runs kept: owner records, the profile book, the
@@ -103,7 +139,9 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("poll: %w", err)
 	}
-	rep := Report{At: snap.TakenAt, Odd: snap.Odd}
+	rep := Report{At: snap.TakenAt, Odd: snap.Odd, Snapshot: snap}
+	phases := laps{clock: l.Clock, last: began}
+	phases.end()
 
 	// 2. Profile.
 	samples, fresh := l.drain(ctx, snap)
@@ -119,19 +157,22 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 
 	// 4. Learn from what became of earlier decisions.
 	in := l.input(snap)
-	done, learned := l.follow(in)
-	rep.Learned = learned
+	done, rewards := l.follow(in)
+	rep.Learned, rep.Rewards, rep.Profiles = len(rewards), rewards, in.Profiles
+	phases.end()
 
 	// 5. Decide.
 	plan := policy.Plan{Policy: policy.PlanRecover, At: snap.TakenAt}
 	if !l.recovering {
 		plan = policy.Restrict(l.Policy.Decide(in), in)
 	}
+	rep.Plan = plan
 
 	// 6. Plan the writes.
 	writes := l.writes(plan, in)
 	writes.Forget = l.reallyGone(ctx, writes.Forget, snap)
 	rep.PutOff = writes.Left
+	phases.end()
 
 	// 7. Record the plan before the first write.
 	rec := l.record(in, plan, writes, fresh)
@@ -139,10 +180,13 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 		return rep, fmt.Errorf("record plan: %w", err)
 	}
 	l.adopt(writes)
+	phases.end()
 
 	// 8. Apply.
 	rep.Results = l.apply(ctx, writes.Changes, snap)
 	l.recovering = false
+	rep.Owners = maps.Clone(l.owned)
+	phases.end()
 
 	// 9. Record what came of it.
 	rep.Took = l.Clock().Sub(began)
@@ -156,9 +200,11 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	l.fill(&rep, rec, plan)
 	l.cycles++
 	if l.CheckpointEvery <= 1 || l.cycles%l.CheckpointEvery == 0 {
-		return rep, l.Checkpoint(ctx, snap.TakenAt)
+		err = l.Checkpoint(ctx, snap.TakenAt)
 	}
-	return rep, nil
+	phases.end()
+	rep.Phases = phases.done
+	return rep, err
 }
 
 // drainRounds bounds what one cycle takes in. After a long stop the rest waits
