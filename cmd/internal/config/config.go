@@ -124,7 +124,16 @@ type Listen struct {
 	SecretFile string `mapstructure:"secret-file"`
 	CertFile   string `mapstructure:"cert-file"`
 	KeyFile    string `mapstructure:"key-file"`
+	Page       string `mapstructure:"page"`
+	BasePath   string `mapstructure:"base-path"`
 }
+
+// Who may read the status page.
+const (
+	PageOff      = "off"
+	PageLoopback = "loopback" // from the daemon's own machine only
+	PageOn       = "on"       // whoever reaches listen.address
+)
 
 // Samples is how long counters are kept in which detail.
 type Samples struct {
@@ -176,7 +185,7 @@ func Default() Config {
 			Alpha: learn.Alpha, Tau: learn.Tau, Epsilon: learn.Epsilon, EpsilonMin: learn.EpsilonMin,
 			EpsilonDecay: learn.EpsilonDecay, Margin: learn.Margin, Prior: "rule", PriorWeight: 3,
 		},
-		Listen:     Listen{Address: "127.0.0.1:6830"},
+		Listen:     Listen{Address: "127.0.0.1:6830", Page: PageLoopback},
 		Prometheus: defaultPrometheus(),
 		Samples:    Samples{Raw: 48 * time.Hour, FiveMinutes: 30 * 24 * time.Hour, MaxRows: 3_000_000},
 		History:    History{Learn: 90 * 24 * time.Hour, Retention: 400 * 24 * time.Hour},

@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"rifling/policy"
 	"rifling/slurm"
 )
+
+// basePath is what a proxy may put before the status page's own paths.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
 // Validate reports the first value that cannot be meant.
 func (c *Config) Validate() error {
@@ -38,6 +42,8 @@ func (c *Config) Validate() error {
 		{c.Agent.Alpha <= 0 || c.Agent.Alpha > 1, "agent.alpha", c.Agent.Alpha, "use more than 0, at most 1"},
 		{c.Agent.Tau <= 0, "agent.tau", c.Agent.Tau, "use e.g. 1h"},
 		{c.Agent.Epsilon < 0 || c.Agent.Epsilon > 1, "agent.epsilon", c.Agent.Epsilon, "use 0 to 1"},
+		{!slices.Contains([]string{PageOff, PageLoopback, PageOn}, c.Listen.Page), "listen.page", c.Listen.Page, "use off, loopback or on"},
+		{!basePath.MatchString(c.Listen.BasePath), "listen.base-path", c.Listen.BasePath, "begin with a slash and end without one, e.g. /rifling; empty for none"},
 		{c.Samples.Raw < time.Hour, "samples.raw", c.Samples.Raw, "use 1h or more; 48h suits most sites"},
 		{c.Samples.FiveMinutes < c.Samples.Raw, "samples.five-minutes", c.Samples.FiveMinutes, "use samples.raw or more, e.g. 720h"},
 		{c.Samples.MaxRows < 10_000, "samples.max-rows", c.Samples.MaxRows, "use 10000 or more; a row takes about 50 bytes"},
