@@ -49,17 +49,23 @@ func releaseOne(ctx context.Context, c Cluster, snap *slurm.Snapshot, o policy.O
 		}
 		j = &fresh
 	}
+	if policy.Stranded(j, o) {
+		o = o.Impossible(j) // the next daemon must not do it again
+	}
 	r.Change = policy.PlanTakeBack(o, j, snap)
+	if o.Shunned != "" {
+		r.Change.Why = o.Shunned + ": " + r.Change.Why
+	}
 	if r.Change.Update.Empty() {
 		r.Detail = r.Change.Why
-		if j.Running() {
+		if j.Running() || o.Shunned != "" {
 			r.Owner = nil // it may be requeued with what was set
 		}
 		return r
 	}
 	r.Outcome, r.Detail, _, _ = Apply(ctx, c, r.Change)
 	switch {
-	case r.Outcome == policy.Applied && j.Running():
+	case r.Outcome == policy.Applied && (j.Running() || o.Shunned != ""):
 		r.Owner = nil
 	case r.Outcome != policy.Applied:
 		r.Owner = &o

@@ -96,10 +96,10 @@ func settle(w *Writes, o Owner, j *slurm.Job, in Input) {
 	}
 }
 
-// Stranded tells a job that cannot start since rifling changed it: the live
-// case of slurm-facts section 3 on 26.05.
+// Stranded tells a job that cannot start since rifling changed it: slurmctld
+// calls it impossible, though it was not before (docs/design/steering.md).
 func Stranded(j *slurm.Job, o Owner) bool {
-	return j.Pending() && o.Shunned == "" && o.SetExclude != nil &&
+	return j.Pending() && o.Shunned == "" && (o.SetExclude != nil || o.SetRequired != nil) &&
 		(j.Reason == "BadConstraints" || j.Priority == 0 && !j.Held && j.Dependency == "")
 }
 

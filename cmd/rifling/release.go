@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ func (a *app) releaseCmd() *cobra.Command {
 		Long: "release gives jobs back the node lists and priorities that their users had, all\n" +
 			"jobs or those named. It needs no running daemon. A running job's node lists cannot\n" +
 			"be changed in Slurm; its record stays, in case that it is requeued.\n\n" +
-			"With --stale it takes back only what has outlived its time, or everything when\n" +
-			"riflingd has been silent for longer than that: a timer calls it so.",
+			"With --stale it takes back only what has outlived its time, what Slurm calls\n" +
+			"impossible while riflingd is silent, and everything when riflingd has been silent\n" +
+			"for longer than limits.ttl: a timer calls it so.",
 		RunE: func(cmd *cobra.Command, list []string) error {
 			var ids []slurm.JobID
 			for _, s := range list {
@@ -79,7 +81,11 @@ func (r releaser) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	silent := last == nil || last.Stopped() || r.env.Now().Sub(lastBeat(last)) > r.cfg.Limits.TTL
+	silence := time.Duration(math.MaxInt64)
+	if last != nil && !last.Stopped() {
+		silence = r.env.Now().Sub(lastBeat(last))
+	}
+	silent := silence > r.cfg.Limits.TTL
 	owners = r.choose(owners)
 	if len(owners) == 0 {
 		fmt.Fprintln(r.out, "nothing to take back: rifling has set nothing that is still on a job")
@@ -95,7 +101,7 @@ func (r releaser) run(ctx context.Context) error {
 		return fmt.Errorf("release: %w", err)
 	}
 	if r.stale && !silent {
-		owners = slices.DeleteFunc(owners, func(o policy.Owner) bool { return snap.TakenAt.Before(o.ExpiresAt) })
+		owners = staleOnly(owners, snap, silence > strandedAfter(r.cfg))
 		if len(owners) == 0 {
 			fmt.Fprintln(r.out, "nothing is stale: riflingd is alive and renews what it set")
 			return nil
@@ -109,6 +115,24 @@ func (r releaser) run(ctx context.Context) error {
 		return nil
 	}
 	return r.release(ctx, s, cluster, owners, snap.TakenAt)
+}
+
+// strandedAfter is the daemon's silence from which on what Slurm calls
+// impossible is taken back for it: a living one does that within a cycle. With
+// a timer of one minute a job is stranded for less than two, whenever the
+// daemon died.
+func strandedAfter(cfg *config.Config) time.Duration { return min(2*cfg.Interval, 45*time.Second) }
+
+// staleOnly keeps the records whose time is over and, with stranded, those of
+// jobs that Slurm calls impossible since rifling changed them.
+func staleOnly(owners []policy.Owner, snap *slurm.Snapshot, stranded bool) []policy.Owner {
+	return slices.DeleteFunc(owners, func(o policy.Owner) bool {
+		if !snap.TakenAt.Before(o.ExpiresAt) {
+			return false
+		}
+		j := snap.Job(o.JobID)
+		return !stranded || j == nil || !policy.Stranded(j, o)
+	})
 }
 
 // open opens the database, for reading only in a dry run. Releasing must not

@@ -155,6 +155,49 @@ func TestStaleTakesBackOnlyWhatOutlivedItsTime(t *testing.T) {
 	}
 }
 
+// The watchdog's part of the stranded-job case: the daemon died right after
+// its write, and Slurm then called the job impossible.
+func TestStaleTakesBackWhatSlurmCallsImpossible(t *testing.T) {
+	strand := func(j *slurm.Job) { j.Reason, j.Priority = "BadConstraints", 0 }
+	tests := map[string]struct {
+		silence time.Duration
+		what    func(*slurm.Job)
+		back    bool
+	}{
+		"stranded, the daemon silent for 46 s":      {silence: 46 * time.Second, what: strand, back: true},
+		"stranded, the daemon alive: it does so":    {silence: 10 * time.Second, what: strand},
+		"priority 0 and not held":                   {silence: 46 * time.Second, what: func(j *slurm.Job) { j.Priority = 0 }, back: true},
+		"held by its user: the time to live counts": {silence: 46 * time.Second, what: func(j *slurm.Job) { j.Priority, j.Held = 0, true }},
+		"waits as before":                           {silence: 46 * time.Second, what: func(*slurm.Job) {}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := owningSite(t)
+			tc.what(s.slurm.snap.Job(1))
+			s.now = s.now.Add(tc.silence)
+			if code, out, errs := s.run("release", "--stale"); code != 0 || errs != "" {
+				t.Fatalf("exit %d, %q, %q", code, out, errs)
+			}
+			want := []string{"gpu02", "gpu04"}
+			if tc.back {
+				want = []string{"gpu04"}
+			}
+			if d := cmp.Diff(want, s.slurm.snap.Job(1).ExcludedNodes); d != "" {
+				t.Errorf("exclude list (-want +got):\n%s", d)
+			}
+			st := s.writer()
+			defer st.Close()
+			owners, err := st.Owners(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shunned := owners[0].Shunned != ""; shunned != tc.back {
+				t.Errorf("record %+v: the next daemon must keep away from a job that was stranded", owners[0])
+			}
+		})
+	}
+}
+
 func TestStaleBeforeTheFirstRunIsNoError(t *testing.T) {
 	s := newSite(t)
 	code, out, errs := s.run("release", "--stale")
