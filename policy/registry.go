@@ -20,6 +20,7 @@ type Options struct {
 	// PriorWeight is how many visits rifling's prior counts for; 0 means 3.
 	PriorWeight float64
 	FCFS        bool          // rifling orders the queue by submission
+	Model       *Model        // of learned; nil means DefaultModel
 	Patience    time.Duration // of delay; 0 means DefaultPatience
 }
 
@@ -44,6 +45,7 @@ var kinds = []struct {
 	{"strict", "always waits for the fewest nodes", func(Options) Policy { return Strict() }},
 	{"rule", "the fixed rule: waits by what a scattered start would cost", func(o Options) Policy { return o.rule() }},
 	{"rifling", "groups and Q-learning, started from the rule", func(o Options) Policy { return o.rifling() }},
+	{"learned", "one trained scorer that places and orders", func(o Options) Policy { return o.learned() }},
 }
 
 func (o Options) rule() Rule { return cmp.Or(o.Rule, DefaultRule()) }
@@ -56,6 +58,14 @@ func (o Options) rifling() *Rifling {
 		r.Prior = o.rule().Value
 	}
 	return r
+}
+
+func (o Options) learned() *Learned {
+	m := DefaultModel()
+	if o.Model != nil {
+		m = *o.Model
+	}
+	return &Learned{Model: m}
 }
 
 // Names lists the policies there are.
