@@ -37,7 +37,10 @@ func genInput(t *rapid.T) Input {
 		s.Nodes = append(s.Nodes, n)
 		names = append(names, n.Name)
 	}
-	s.Partitions = []slurm.Partition{{Name: "gpu", Nodes: names, Up: true}, {Name: "other", Nodes: names, Up: true}}
+	s.Partitions = []slurm.Partition{{Name: "gpu", Nodes: names, Up: true}, {Name: "other", Nodes: names, Up: true}, {Name: "debug", Nodes: names, Up: true}}
+	if rapid.Bool().Draw(t, "far away") {
+		s.Partitions[1].Nodes = []string{"cpu01"}
+	}
 	in := Input{
 		Snapshot: s, Profiles: map[slurm.JobID]profile.Profile{}, Owned: map[slurm.JobID]Owner{},
 		Previous: map[slurm.JobID]Decision{}, Heads: map[slurm.JobID]time.Time{},
@@ -47,6 +50,8 @@ func genInput(t *rapid.T) Input {
 			Depth: rapid.IntRange(0, 20).Draw(t, "depth"), SlackNodes: rapid.IntRange(0, 3).Draw(t, "slack"),
 			MaxOffset: int64(rapid.IntRange(0, 500).Draw(t, "offset")), MaxChanges: rapid.IntRange(0, 10).Draw(t, "changes"),
 			MaxWait: time.Duration(rapid.IntRange(0, 3).Draw(t, "wait")) * time.Hour, TTL: 10 * time.Minute,
+			SkipAccounts: []string{"secret"}, SkipQOS: []string{"urgent"}, SkipPartitions: []string{"debug"},
+			SkipConstraints: []string{"norifling"}, MaxOvertake: int64(rapid.SampledFrom([]int{0, 0, 50}).Draw(t, "overtake")),
 			Starvation: 100 * time.Hour, RequiredNodes: rapid.SampledFrom([][]string{nil, nil, {"gpu"}}).Draw(t, "exact"),
 		},
 	}
@@ -70,7 +75,8 @@ func genProfile(t *rapid.T, id slurm.JobID) profile.Profile {
 func genJob(t *rapid.T, id slurm.JobID, names []string, perNode int) slurm.Job {
 	j := slurm.Job{
 		ID: id, User: rapid.SampledFrom([]string{"alice", "bob", "mallory"}).Draw(t, "user"),
-		Partition: rapid.SampledFrom([]string{"gpu", "gpu", "gpu", "other", "gpu,other"}).Draw(t, "partition"),
+		Partition: rapid.SampledFrom([]string{"gpu", "gpu", "gpu", "other", "gpu,other", "gpu,debug"}).Draw(t, "partition"),
+		QOS:       rapid.SampledFrom([]string{"normal", "normal", "high"}).Draw(t, "qos"),
 		State:     slurm.State{Base: "PENDING"}, Priority: int64(rapid.IntRange(1, 1000).Draw(t, "priority")),
 		SubmitTime: noon.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Hour),
 		Nice:       int64(rapid.IntRange(-5, 5).Draw(t, "nice")), ArrayTaskID: -1, MinNodes: 1, Tasks: 1,
@@ -98,7 +104,7 @@ func genJob(t *rapid.T, id slurm.JobID, names []string, perNode int) slurm.Job {
 
 // spoil makes some jobs of the kinds that are not to be touched.
 func spoil(t *rapid.T, j *slurm.Job, names []string) {
-	switch rapid.IntRange(0, 24).Draw(t, "kind") {
+	switch rapid.IntRange(0, 28).Draw(t, "kind") {
 	case 0:
 		j.State.Base, j.Nodes = "RUNNING", names[:1]
 		j.StartTime, j.EndTime = noon.Add(-time.Hour), noon.Add(time.Hour)
@@ -124,6 +130,12 @@ func spoil(t *rapid.T, j *slurm.Job, names []string) {
 		j.Switches, j.Exclusive = 1, true
 	case 11:
 		j.Request = slurm.GPURequest{}
+	case 12:
+		j.Account = "secret"
+	case 13:
+		j.QOS = "urgent"
+	case 14:
+		j.Features = "a100&[norifling*1|b]"
 	}
 }
 
@@ -131,6 +143,7 @@ func spoil(t *rapid.T, j *slurm.Job, names []string) {
 func mayTouch(j *slurm.Job) bool {
 	return j.State.Base == "PENDING" && !j.Held && j.Priority > 0 && j.Dependency == "" && j.Reservation == "" &&
 		!j.Het && !j.Cron && len(j.RequiredNodes) == 0 && j.Comment == "" && j.User != "mallory" &&
+		j.Account == "" && j.QOS != "urgent" && j.Features == "" &&
 		j.Partition == "gpu" && !j.EligibleTime.After(noon) && j.Reason != "BadConstraints" &&
 		j.Request != (slurm.GPURequest{})
 }
@@ -166,6 +179,9 @@ func applyAll(in Input, changes []Change) Input {
 	for _, c := range changes {
 		for i := range s.Jobs {
 			if s.Jobs[i].ID == c.Update.JobID {
+				if f := c.Update.SiteFactor; f != nil {
+					s.Jobs[i].Priority += *f - currentOffset(&s.Jobs[i], in)
+				}
 				applyUpdate(&s.Jobs[i], c.Update)
 			}
 		}
@@ -183,6 +199,7 @@ func applyUpdate(j *slurm.Job, u slurm.Update) {
 		j.RequiredNodes = *u.RequiredNodes
 	}
 	if u.Nice != nil {
+		j.Priority -= *u.Nice - j.Nice
 		j.Nice = *u.Nice
 	}
 }

@@ -88,6 +88,23 @@ func ofSite(j *slurm.Job, in Input) string {
 	case slices.Contains(l.SkipQOS, j.QOS):
 		return "QOS " + j.QOS + " is left out by the configuration"
 	}
+	if p := named(j.Partition, l.SkipPartitions); p != "" {
+		return "partition " + p + " is left out by the configuration"
+	}
+	if f := named(j.Features, l.SkipConstraints); f != "" {
+		return "its constraint names " + f + ", which the configuration leaves out"
+	}
+	return ""
+}
+
+// named returns the first of the words that the text names: a list of
+// partitions, or a constraint with whatever joins, groups and counts features.
+func named(text string, words []string) string {
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("&|,()[]*! ", r) }) {
+		if slices.Contains(words, w) {
+			return w
+		}
+	}
 	return ""
 }
 
@@ -132,13 +149,15 @@ func eligibleSince(j *slurm.Job) time.Time {
 //   - candidates are usable nodes of the job's partitions that its user did not
 //     exclude, at least as many as the job needs plus Limits.SlackNodes, else
 //     the job keeps all nodes;
-//   - the priority offset lies in 0..Limits.MaxOffset;
+//   - the priority offset lies in 0..Limits.MaxOffset, and lifts no job by more
+//     than Limits.MaxOvertake above one of another QOS or partition;
 //   - waiting ends at Limits.MaxWait after the job came to its queue's head.
 //
 // The plan that comes back shares nothing with the one passed in.
 func Restrict(p Plan, in Input) Plan {
 	out := p
 	out.Decisions = make([]Decision, 0, len(p.Decisions))
+	rivals := rivalsOf(in)
 	for _, d := range p.Decisions {
 		j := in.Snapshot.Job(d.JobID)
 		if j == nil {
@@ -148,7 +167,13 @@ func Restrict(p Plan, in Input) Plan {
 		if why := Untouchable(j, in); why != "" {
 			d = leaveAlone(d, why)
 		}
-		out.Decisions = append(out.Decisions, restrictOne(d, j, in))
+		d = restrictOne(d, j, in)
+		if d.Offset > rivals.room(j, in) {
+			// Part of the way would change little and be written anew whenever
+			// priorities age, so it is none.
+			d.Offset = 0
+		}
+		out.Decisions = append(out.Decisions, d)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ package policy
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -92,6 +93,75 @@ func TestSecondApplyWritesNothing(t *testing.T) {
 			second := Steer(Restrict(plan, after), after)
 			if len(second.Changes) > 0 {
 				t.Fatalf("%s: writes again: %+v", name, second.Changes)
+			}
+		}
+	})
+}
+
+// A lifted job does not pass one of another QOS or partition that may want the
+// same nodes, by more points than the site allows.
+func TestOffsetNeverOvertakesAnotherQOSOrPartition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := genInput(t)
+		for name, plan := range policies(t, in) {
+			after := applyAll(in, Steer(Restrict(plan, in), in).Changes)
+			for i := range in.Snapshot.Jobs {
+				a, now := &in.Snapshot.Jobs[i], &after.Snapshot.Jobs[i]
+				for k := range in.Snapshot.Jobs {
+					b := &in.Snapshot.Jobs[k]
+					if a.QOS == b.QOS && a.Partition == b.Partition || !b.Pending() || b.Priority == 0 || !sameNodes(a, b, in) {
+						continue
+					}
+					if a.Priority <= b.Priority && now.Priority > a.Priority && now.Priority >= b.Priority+max(1, in.Limits.MaxOvertake) {
+						t.Fatalf("%s: job %d (%s, %s) goes from %d to %d points, past job %d (%s, %s) with %d",
+							name, a.ID, a.QOS, a.Partition, a.Priority, now.Priority, b.ID, b.QOS, b.Partition, b.Priority)
+					}
+				}
+			}
+		}
+	})
+}
+
+func sameNodes(a, b *slurm.Job, in Input) bool {
+	return Share(in.Snapshot.JobNodes(a), in.Snapshot.JobNodes(b))
+}
+
+// Whatever a policy wants, a job waits for MaxWait at most from when it came to
+// its queue's head, and a job that has been eligible for longer than
+// Starvation carries nothing of rifling's.
+func TestWaitingIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := genInput(t)
+		in.Limits.MaxChanges, in.Limits.Starvation = 1000, 200*time.Hour
+		heads, users := map[slurm.JobID]time.Time{}, *in.Snapshot
+		end := noon.Add(in.Limits.Starvation + time.Hour)
+		step := time.Duration(rapid.IntRange(20, 150).Draw(t, "hours")) * time.Hour
+		for now := noon; !now.After(end); now = now.Add(step / time.Duration(rapid.IntRange(1, 100).Draw(t, "part"))) {
+			s := *in.Snapshot
+			s.TakenAt = now
+			in.Snapshot = &s
+			heads = Heads(in, heads)
+			in.Heads = heads
+			plan := Restrict(genPlan(t, in), in)
+			in.Previous = map[slurm.JobID]Decision{}
+			for _, d := range plan.Decisions {
+				j := s.Job(d.JobID)
+				in.Previous[d.JobID] = d
+				if at, ok := heads[d.JobID]; d.Action == Wait && ok && now.Sub(at) >= in.Limits.MaxWait {
+					t.Fatalf("job %d still waits %s after it came to the head, %s are allowed", d.JobID, now.Sub(at), in.Limits.MaxWait)
+				}
+				if now.Sub(eligibleSince(j)) > in.Limits.Starvation && d.Skipped == "" {
+					t.Fatalf("job %d is decided on after %s", j.ID, now.Sub(eligibleSince(j)))
+				}
+			}
+			in = applyAll(in, Steer(plan, in).Changes)
+			for i := range in.Snapshot.Jobs {
+				j := &in.Snapshot.Jobs[i]
+				u := users.Job(j.ID)
+				if j.Pending() && now.Sub(eligibleSince(j)) > in.Limits.Starvation &&
+					(!SameNodes(j.ExcludedNodes, u.ExcludedNodes) || j.Priority != u.Priority || j.Nice != u.Nice) {
+					t.Fatalf("after %s job %d is %+v, its user's word is %+v", now.Sub(eligibleSince(j)), j.ID, j, u)
+				}
 			}
 		}
 	})

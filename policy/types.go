@@ -86,14 +86,19 @@ type Option struct {
 
 // Limits are the guard rails' settings. Zero values are safe: they forbid.
 type Limits struct {
-	Partitions    []string // managed partitions; empty means every partition with GPU nodes
-	OptOut        string   // word in a job's comment that keeps rifling away, e.g. "rifling=off"
-	SkipUsers     []string
-	SkipAccounts  []string
-	SkipQOS       []string
+	Partitions   []string // managed partitions; empty means every partition with GPU nodes
+	OptOut       string   // word in a job's comment that keeps rifling away, e.g. "rifling=off"
+	SkipUsers    []string
+	SkipAccounts []string
+	SkipQOS      []string
+	// Jobs that name one of these partitions, alone or among others, and jobs
+	// whose constraint names one of these features, are left alone.
+	SkipPartitions, SkipConstraints []string
+
 	Depth         int           // first N queued jobs that are decided on
 	SlackNodes    int           // usable nodes left to a job beyond those it needs
 	MaxOffset     int64         // bound of the priority offset, points
+	MaxOvertake   int64         // points by which an offset may lift a job above one of another QOS or partition
 	MaxWait       time.Duration // longest wait for a better shape, from the queue's head
 	MaxChanges    int           // updates per cycle
 	TTL           time.Duration // life of what was set, unless renewed
