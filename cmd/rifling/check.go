@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
-	"rifling/report"
 	"rifling/slurm"
 )
 
@@ -227,23 +226,14 @@ func (c *checker) topology(snap *slurm.Snapshot) {
 }
 
 func (c *checker) show(asJSON bool) error {
-	failed := false
-	for _, f := range c.findings {
-		failed = failed || f.Level == levelFail
-	}
 	if asJSON {
 		if err := writeJSON(c.out, c.findings); err != nil {
 			return err
 		}
 	} else {
-		for _, f := range c.findings {
-			fmt.Fprintf(c.out, "%-4s  %-10s  %s\n", f.Level, f.About, report.Clean(f.What))
-			if f.Do != "" {
-				fmt.Fprintf(c.out, "%-4s  %-10s  -> %s\n", "", "", report.Clean(f.Do))
-			}
-		}
+		writeFindings(c.out, c.findings)
 	}
-	if failed {
+	if failed(c.findings) {
 		return errFailed
 	}
 	return nil

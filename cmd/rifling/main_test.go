@@ -35,11 +35,14 @@ type site struct {
 	dir   string
 	slurm *fakeSlurm
 	extra string // more lines of configuration
+
+	host    string // stands for the root directory
+	onlyTCP bool   // nothing serves on a unix socket
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	return &site{t: t, now: t0.Add(10 * time.Second), dir: t.TempDir(), slurm: newFakeSlurm()}
+	return &site{t: t, now: t0.Add(10 * time.Second), dir: t.TempDir(), host: t.TempDir(), slurm: newFakeSlurm()}
 }
 
 func (s *site) db() string { return filepath.Join(s.dir, "rifling.db") }

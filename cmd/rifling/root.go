@@ -39,7 +39,13 @@ type Env struct {
 	Now func() time.Time
 	// Connect makes a client for slurmrestd. It sends nothing yet.
 	Connect func(*config.Config) (Slurm, error)
+	// Run runs one of Slurm's commands and returns its standard output.
+	Run commandFunc
+	// Root is where the host's files lie, for tests; "" is the root directory.
+	Root string
 }
+
+type commandFunc func(ctx context.Context, name string, args ...string) (string, error)
 
 // app is what the verbs share.
 type app struct {
@@ -92,7 +98,7 @@ func NewRoot(stdout, stderr io.Writer, env Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration file (default "+config.DefaultPath+")")
 	root.PersistentFlags().String("database", "", "database file, in place of the configured one")
-	root.AddCommand(a.checkCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
+	root.AddCommand(a.checkCmd(), a.setupCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
 		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.releaseCmd(),
 		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.versionCmd())
 	return root
