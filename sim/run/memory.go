@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"rifling/cycle"
 	"rifling/policy"
 	"rifling/profile"
 )
@@ -58,4 +59,18 @@ func (m *memory) LoadTable(context.Context) ([]policy.QEntry, error) {
 		return l.Entries(), nil
 	}
 	return nil, nil
+}
+
+// deadlines is a recorder that the memory looks over the shoulder of.
+type deadlines struct {
+	cycle.Recorder
+	memory *memory
+}
+
+// Begin looks for the next deadline, and keeps the record.
+func (d *deadlines) Begin(ctx context.Context, r policy.Record) (int64, error) {
+	if _, err := d.memory.Begin(ctx, r); err != nil {
+		return 0, err
+	}
+	return d.Recorder.Begin(ctx, r)
 }

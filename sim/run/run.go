@@ -46,6 +46,10 @@ type Config struct {
 	// Blind leaves the counters out: nothing is known of jobs but accounting.
 	Blind bool
 	Log   *slog.Logger // nil: none
+	// Recorder keeps the history as the daemon's does; nil: none is kept.
+	Recorder cycle.Recorder
+	// Watch is told of each cycle; an error ends the simulation. May be nil.
+	Watch func(cycle.Report) error
 }
 
 // Default returns the daemon's own settings where it has them.
@@ -156,6 +160,10 @@ func newRunner(cfg Config, source sim.Source, sink sim.Sink) (*runner, error) {
 		// What was learned is kept by the caller's policy.
 		CheckpointEvery: 1 << 40,
 	}
+	if cfg.Recorder != nil {
+		r.loop.Recorder = &deadlines{cfg.Recorder, r.memory}
+		r.loop.CheckpointEvery = 50
+	}
 	if !cfg.Blind {
 		r.loop.Telemetry = &telemetry{
 			cluster: r.cluster, every: cfg.Interval, noise: cfg.Noise,
@@ -227,6 +235,9 @@ func (r *runner) cycle(ctx context.Context) error {
 	r.last, r.version = now, r.engine.State().Version()
 	if rep.PutOff > 0 {
 		r.version = -1 // what was put off is due in the next cycle
+	}
+	if r.cfg.Watch != nil {
+		return r.cfg.Watch(rep)
 	}
 	return nil
 }
