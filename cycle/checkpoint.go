@@ -52,7 +52,7 @@ func (l *Loop) Checkpoint(ctx context.Context, at time.Time) error {
 			return fmt.Errorf("check-point %s: %w", part.name, err)
 		}
 	}
-	return nil
+	return l.keepFallback(ctx)
 }
 
 // restore reads the last check-point. A part that cannot be read, e.g. of an
@@ -87,7 +87,7 @@ func (l *Loop) restore(ctx context.Context) error {
 	if st.Episodes != nil {
 		l.episodes = st.Episodes
 	}
-	return nil
+	return l.restoreFallback(ctx)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -20,6 +20,7 @@ type episode struct {
 	Decision policy.Decision // the last one
 	Since    time.Time       // when the job came into the decision's state
 	Need     int             // nodes that the job needs at best
+	Steered  bool            // it started with something of rifling's set
 	// Before is the NPR of the jobs on the placement's nodes when it started.
 	Before map[slurm.JobID]float64
 }
@@ -70,6 +71,9 @@ func (l *Loop) started(e *episode, j *slurm.Job, in policy.Input) {
 	if e.Action == policy.Wait && policy.Within(j.Nodes, e.Decision.Candidates) {
 		e.Actual = policy.Wait // it got what it waited for
 	}
+	o := l.owned[e.JobID]
+	e.Steered = o.SetExclude != nil && !policy.SameNodes(o.SetExclude, o.UserExclude) || o.SetRequired != nil ||
+		o.SetSiteFactor != nil || o.SetNice != nil
 	e.Before = map[slurm.JobID]float64{}
 	for _, id := range neighbours(j, in.Snapshot) {
 		if npr, _, ok := l.Book.Rate(id); ok {
@@ -123,6 +127,9 @@ func (l *Loop) learnRun(e *episode, in policy.Input) bool {
 	e.Reward = policy.WaitReward(e.IdleGPUSeconds, e.GPUs, waited, l.Tau) +
 		policy.Later(policy.RunReward(e.Episode, run, l.Tau), waited, l.Tau)
 	e.Learned = true
+	if f := l.Brakes.Fallback; f != nil {
+		f.Outcome(in.Snapshot.TakenAt, e.State, e.Steered, e.Reward)
+	}
 	if learner, ok := l.Policy.(policy.Learner); ok && e.State != "" {
 		learner.Learn(policy.Step{
 			JobID: e.JobID, State: e.State, Action: e.Actual, Reward: e.Reward,

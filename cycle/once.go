@@ -41,6 +41,8 @@ type Loop struct {
 	// CheckpointEvery is how many cycles lie between two check-points of what
 	// was learned; 0 means each.
 	CheckpointEvery int
+	// Brakes may keep a loop in mode steer from setting anything.
+	Brakes Brakes
 
 	owned      map[slurm.JobID]policy.Owner
 	previous   map[slurm.JobID]policy.Decision
@@ -51,6 +53,9 @@ type Loop struct {
 	mark       int64         // of the last counter that the book has
 	shift      time.Duration // Slurm's clock against the counters'
 	recovering bool          // the first cycle takes back what an earlier process left
+	held       *Held         // what keeps the loop from steering now
+	heldKept   bool          // whether the recorder knows
+	loadAt     time.Time     // when slurmctld was last asked how it fares
 }
 
 // Report is what one cycle did, for the log and the metrics.
@@ -72,6 +77,7 @@ type Report struct {
 	Learned   int       // episodes that taught something
 	Rewards   []float64 // of these episodes, in any order
 	Odd       map[string]int
+	Held      *Held // nil: nothing keeps the loop from steering
 	Took      time.Duration
 	Phases    []Phase // how Took was spent, in order
 
@@ -161,7 +167,11 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	rep.Learned, rep.Rewards, rep.Profiles = len(rewards), rewards, in.Profiles
 	phases.end()
 
-	// 5. Decide.
+	// 5. Decide. What holds the loop back keeps it from setting, not from deciding.
+	if err := l.brake(ctx, snap.TakenAt); err != nil {
+		return rep, err
+	}
+	rep.Held = l.held
 	plan := policy.Plan{Policy: policy.PlanRecover, At: snap.TakenAt}
 	if !l.recovering {
 		plan = policy.Restrict(l.Policy.Decide(in), in)
@@ -184,6 +194,7 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 
 	// 8. Apply.
 	rep.Results = l.apply(ctx, writes.Changes, snap)
+	l.watch(snap.TakenAt, rep.Results)
 	l.recovering = false
 	rep.Owners = maps.Clone(l.owned)
 	phases.end()
@@ -266,7 +277,7 @@ func (l *Loop) input(snap *slurm.Snapshot) policy.Input {
 // writes plans what to send. Observing, that is nothing but taking back what an
 // earlier, steering run left.
 func (l *Loop) writes(plan policy.Plan, in policy.Input) policy.Writes {
-	if l.Mode != Steer {
+	if l.mode() != Steer {
 		plan.Decisions = nil
 	}
 	return policy.Steer(plan, in)
@@ -286,7 +297,7 @@ func (l *Loop) reallyGone(ctx context.Context, ids []slurm.JobID, snap *slurm.Sn
 
 func (l *Loop) record(in policy.Input, plan policy.Plan, w policy.Writes, samples []profile.Sample) policy.Record {
 	r := policy.Record{
-		At: in.Snapshot.TakenAt, Mode: l.Mode, Seed: l.Seed, Profiles: in.Profiles, Samples: samples,
+		At: in.Snapshot.TakenAt, Mode: l.mode(), Seed: l.Seed, Profiles: in.Profiles, Samples: samples,
 		Plan: plan, Changes: w.Changes, Renew: w.Renew, Forget: w.Forget, Odd: in.Snapshot.Odd,
 	}
 	for i := range in.Snapshot.Jobs {
