@@ -171,7 +171,6 @@ func (l *Loop) Once(ctx context.Context) (Report, error) {
 	if err := l.brake(ctx, snap.TakenAt); err != nil {
 		return rep, err
 	}
-	rep.Held = l.held
 	plan := policy.Plan{Policy: policy.PlanRecover, At: snap.TakenAt}
 	if !l.recovering {
 		plan = policy.Restrict(l.Policy.Decide(in), in)
@@ -347,6 +346,7 @@ func (l *Loop) fill(rep *Report, rec policy.Record, plan policy.Plan) {
 			rep.Running++
 		}
 	}
+	rep.Held = l.held
 	rep.GPUs, rep.GPUsUsed, rep.ANPR, rep.Owned = rec.GPUs, rec.GPUsUsed, rec.ANPR, len(l.owned)
 	rep.Decisions = len(plan.Decisions)
 	rep.Skipped = len(slices.DeleteFunc(slices.Clone(plan.Decisions), func(d policy.Decision) bool { return d.Skipped == "" }))
