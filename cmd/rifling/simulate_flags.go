@@ -249,7 +249,7 @@ func (s *simFlags) work(seed uint64, load float64) ([]sim.Job, run.JobNotes, flo
 	}
 	jobs, notes, err := run.Jobs(raw, run.JobOptions{
 		Seed: seed, Mix: s.parsed, Shape: run.Shape(s.shape), Limits: run.LimitKind(s.limits), NodeGPUs: s.nodeGPUs,
-		EstimateOfRun: s.kind == trace.Philly, Partitions: s.spec.Partitions,
+		Partitions: s.spec.Partitions,
 	})
 	return jobs, notes, trace.Load(raw, s.clusterGPUs), err
 }

@@ -201,7 +201,7 @@ func phillyFigures(dir string) ([]figure, error) {
 		}
 		nodes, _ := strconv.Atoi(size[1]) // digits by the pattern
 		gpus, _ := strconv.Atoi(size[2])
-		m, work := peer.Machine{Nodes: nodes, GPUs: gpus}, peer.FromPhilly(jobs)
+		m, work := peer.Machine{Nodes: nodes, GPUs: gpus}, peer.FromTrace(jobs)
 		tiresias := peer.Tiresias()
 		for i, s := range append(tiresias, peer.Helios()...) {
 			done, err := peer.Replay(m, work, s.Options)

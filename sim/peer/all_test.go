@@ -175,7 +175,7 @@ func TestPeersProperties(t *testing.T) {
 // The baseline on the engine and the replay of Helios's FIFO are the same
 // policy, on a cut without jobs larger than a node.
 func TestFIFOOnBothEngines(t *testing.T) {
-	work := FromPhilly(read(t, trace.Philly, "traces", "philly_vc", "103959_4x8.csv"))
+	work := FromTrace(read(t, trace.Philly, "traces", "philly_vc", "103959_4x8.csv"))
 	spec := sim.Spec{IgnoreLimits: true}
 	for i := range 4 {
 		spec.Nodes = append(spec.Nodes, sim.NodeSpec{Name: fmt.Sprintf("n%d", i), GPUs: 8})

@@ -22,18 +22,6 @@ func FromTrace(jobs []trace.Job) []Work {
 	return out
 }
 
-// FromPhilly turns a Philly cut into work. What its last column predicts, with
-// its errors, is the run time, whatever its name says: 10, 50, 70 and 90 % of
-// the rows lie within 10, 50, 100 and 1,000 % of the run time, the published
-// distribution. Helios multiplies it with the GPUs.
-func FromPhilly(jobs []trace.Job) []Work {
-	out := FromTrace(jobs)
-	for i := range out {
-		out[i].Estimate *= float64(out[i].GPUs)
-	}
-	return out
-}
-
 // muriSlowdown is what Muri's simulator lengthens every iteration by.
 const muriSlowdown = 1.015
 

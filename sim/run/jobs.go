@@ -47,9 +47,6 @@ type JobOptions struct {
 	Limits LimitKind // empty: LimitsTold
 	// NodeGPUs is the size of the largest nodes, for Fewest.
 	NodeGPUs int
-	// EstimateOfRun tells that the trace's estimates are seconds of run time
-	// though named GPU seconds, as in the Philly cuts.
-	EstimateOfRun bool
 	// Partitions are those of the cluster: a job whose queue has the name of
 	// one is submitted there.
 	Partitions []sim.PartitionSpec
@@ -108,9 +105,6 @@ func Jobs(in []trace.Job, o JobOptions) ([]sim.Job, JobNotes, error) {
 		}
 		if !math.IsNaN(t.Estimate) {
 			j.GPUSecondsEstimate = t.Estimate
-			if o.EstimateOfRun {
-				j.GPUSecondsEstimate *= float64(t.GPUs)
-			}
 		}
 		if t.User != "" && !users[t.User] {
 			users[t.User] = true

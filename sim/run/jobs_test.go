@@ -40,7 +40,6 @@ func TestTraceJobsBecomeSimulatedOnes(t *testing.T) {
 		"no model by mix":              {func(*trace.Job) {}, JobOptions{Mix: trace.Mix{None: true}}, func(j sim.Job) bool { return j.Model == nil }},
 		"no model, as generated":       {func(t *trace.Job) { t.Model = "none" }, JobOptions{}, func(j sim.Job) bool { return j.Model == nil }},
 		"an estimate":                  {func(t *trace.Job) { t.Estimate = -7 }, JobOptions{}, func(j sim.Job) bool { return j.GPUSecondsEstimate == -7 }},
-		"an estimate of the run time":  {func(t *trace.Job) { t.Estimate = 3 }, JobOptions{EstimateOfRun: true}, func(j sim.Job) bool { return j.GPUSecondsEstimate == 48 }},
 		"a queue that is a partition":  {func(t *trace.Job) { t.Queue = "q" }, JobOptions{Partitions: []sim.PartitionSpec{{Name: "q"}}}, func(j sim.Job) bool { return j.Partition == "q" }},
 		"a queue that is none":         {func(t *trace.Job) { t.Queue = "x" }, JobOptions{Partitions: []sim.PartitionSpec{{Name: "q"}}}, func(j sim.Job) bool { return j.Partition == "" }},
 		"a name of its own where none": {func(t *trace.Job) { t.Name = "" }, JobOptions{Mix: trace.Mix{None: true}}, func(j sim.Job) bool { return j.Name == "job-a" }},

@@ -40,7 +40,7 @@ func TestFormats(t *testing.T) {
 				Milli: 1000, Limit: 4 * time.Hour, User: "7", Group: "3", Name: "9", Queue: "1", Memory: 96 << 20, Estimate: nan}},
 		"Philly": {"job,submit_s,gpus,duration_s,noisy_gpu_seconds_estimate\np1,49302,8,2126,-14744\n",
 			Job{Line: 2, ID: "p1", Submit: 49302 * time.Second, Duration: 2126 * time.Second, GPUs: 8, Milli: 1000,
-				Estimate: -14744, Wait: -1, Completed: true}},
+				Estimate: 8 * -14744, Wait: -1, Completed: true}},
 		"Muri": {"job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,resource_time_1,resource_time_2,priority\n" +
 			"0,4,1500,1046,vgg,128,927475,11174,886,703,62,17,2\n",
 			Job{Line: 2, ID: "0", Submit: 1500 * time.Millisecond, Duration: 927475 * time.Millisecond, GPUs: 4, Milli: 1000,
