@@ -17,6 +17,7 @@ type job struct {
 	partition string
 	gpus      int // in all
 	nice      int
+	open      bool // leaves the number of nodes open: --gpus
 	duration  time.Duration
 	limit     time.Duration
 	submit    time.Duration
@@ -28,6 +29,7 @@ type listOptions struct {
 	load              float64
 	mean              time.Duration // of the run times
 	partitions        bool          // a part of the jobs goes to the partition "short"
+	open              float64       // part of the jobs that leave the number of nodes open
 }
 
 // sizes are numbers of GPUs and how often they are asked for: most jobs are
@@ -59,6 +61,9 @@ func makeList(seed uint64, o listOptions) []job {
 		}
 		if rng.Float64() < 0.1 {
 			j.nice = 200 * (1 + rng.IntN(5))
+		}
+		if o.open > 0 {
+			j.open = rng.Float64() < o.open
 		}
 		gpuTime += j.duration.Seconds() * float64(j.gpus)
 	}
@@ -104,6 +109,9 @@ func (j job) request(gpusPerNode int) []string {
 	}
 	if j.nice != 0 {
 		args = append(args, fmt.Sprintf("--nice=%d", j.nice))
+	}
+	if j.open {
+		return append(args, fmt.Sprintf("--gpus=%d", j.gpus))
 	}
 	if nodes := (j.gpus + gpusPerNode - 1) / gpusPerNode; nodes > 1 {
 		return append(args, fmt.Sprintf("--nodes=%d", nodes), fmt.Sprintf("--gres=gpu:%d", gpusPerNode))

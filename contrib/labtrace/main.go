@@ -39,6 +39,7 @@ type options struct {
 	seed    uint64
 	speed   int
 	out     string
+	debug   string
 	list    listOptions
 }
 
@@ -55,6 +56,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	fs.Float64Var(&o.list.load, "load", 1.1, "GPU time that arrives over GPU time there is")
 	fs.DurationVar(&o.list.mean, "mean", 10*time.Minute, "mean run time")
 	fs.BoolVar(&o.list.partitions, "partitions", false, "two partitions")
+	fs.Float64Var(&o.list.open, "open", 0, "part of the jobs that leave the number of nodes open (--gpus)")
+	fs.StringVar(&o.debug, "debug", "", "DebugFlags of slurmctld, e.g. Backfill; its log is then kept as NAME.log")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -70,9 +73,12 @@ const scheduler = "PriorityWeightFairshare=0\nPriorityWeightAge=100000\n" +
 	"default_queue_depth=1000,bf_continue,batch_sched_delay=3,sched_min_interval=2000000\n"
 
 func record(ctx context.Context, o options, log io.Writer) (err error) {
-	name := "trace-" + o.release
+	name, settings := "trace-"+o.release, scheduler
+	if o.debug != "" {
+		settings += "DebugFlags=" + o.debug + "\n"
+	}
 	lab, err := labrun.Start(ctx, labrun.Options{
-		Release: o.release, Nodes: o.list.nodes, GPUs: o.list.gpus, Speed: o.speed, Name: name, Conf: scheduler, Log: log,
+		Release: o.release, Nodes: o.list.nodes, GPUs: o.list.gpus, Speed: o.speed, Name: name, Conf: settings, Log: log,
 	})
 	if err != nil {
 		return err
@@ -84,8 +90,10 @@ func record(ctx context.Context, o options, log io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(log, "%d jobs submitted\n", len(ids))
-	rows, err := labrun.Wait(ctx, "the jobs' ends", func(ctx context.Context) ([][]string, error) {
-		return ended(ctx, lab, jobs, ids)
+	var zero int
+	rows, err := labrun.Wait(ctx, "the jobs' ends", func(ctx context.Context) (rows [][]string, err error) {
+		rows, zero, err = ended(ctx, lab, jobs, ids)
+		return rows, err
 	}, func(rows [][]string) bool { return rows != nil })
 	if err != nil {
 		return err
@@ -98,9 +106,23 @@ func record(ctx context.Context, o options, log io.Writer) (err error) {
 	if o.list.partitions {
 		kind = "two-partitions"
 	}
+	if o.list.open > 0 {
+		kind += "-open"
+	}
 	base := filepath.Join(o.out, fmt.Sprintf("%s_%s_seed%d_%dx%d", o.release, kind, o.seed, o.list.nodes, o.list.gpus))
-	if err := os.WriteFile(base+".conf", []byte(conf+"\n"), 0o644); err != nil {
+	// slurmctld rounds times by the wall clock.
+	conf += fmt.Sprintf("\n# The recording's second 0 was %d by slurmctld's clock.\n", zero)
+	if err := os.WriteFile(base+".conf", []byte(conf), 0o644); err != nil {
 		return err
+	}
+	if o.debug != "" {
+		said, err := os.ReadFile(filepath.Join(lab.Root, "lab", "log", "slurmctld.log"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(base+".log", said, 0o644); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(log, "written to %s.csv\n", base)
 	return writeRows(base+".csv", rows)
@@ -138,19 +160,19 @@ sub() {
 
 // columns are those of the recordings that came first, and what priority needs.
 var columns = []string{"job", "gpus", "duration", "limit", "submit_requested", "submit_real", "start_real", "end_real",
-	"nodes", "by_backfill", "state", "user", "account", "partition", "nice"}
+	"nodes", "by_backfill", "state", "user", "account", "partition", "nice", "open"}
 
 // ended returns the rows once all jobs have ended, nil before. Times count from
-// the first submission.
-func ended(ctx context.Context, lab *labrun.Lab, jobs []job, ids []string) ([][]string, error) {
+// zero, in seconds since the epoch, which the first job's submission decides.
+func ended(ctx context.Context, lab *labrun.Lab, jobs []job, ids []string) (rows [][]string, zero int, err error) {
 	left, err := lab.Exec(ctx, "squeue", "-h", "-t", "PENDING,RUNNING,COMPLETING,CONFIGURING", "-o", "%A")
 	if err != nil || strings.TrimSpace(left) != "" {
-		return nil, err
+		return nil, 0, err
 	}
 	out, err := lab.Exec(ctx, "env", "SLURM_TIME_FORMAT=%s", "sacct", "-nXP", "-j", strings.Join(ids, ","),
 		"-o", "JobIDRaw,State,Submit,Start,End,NodeList,Flags")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	byID := map[string][]string{}
 	for line := range strings.Lines(out) {
@@ -158,17 +180,16 @@ func ended(ctx context.Context, lab *labrun.Lab, jobs []job, ids []string) ([][]
 			byID[f[0]] = f
 		}
 	}
-	zero := 0
-	rows := make([][]string, 0, len(jobs))
+	rows = make([][]string, 0, len(jobs))
 	for i, j := range jobs {
 		f := byID[ids[i]]
 		if f == nil {
-			return nil, fmt.Errorf("sacct does not list job %s yet", ids[i])
+			return nil, 0, fmt.Errorf("sacct does not list job %s yet", ids[i])
 		}
 		times := make([]int, 3)
 		for k := range times {
 			if times[k], err = strconv.Atoi(f[2+k]); err != nil {
-				return nil, fmt.Errorf("job %s: time %q", ids[i], f[2+k])
+				return nil, 0, fmt.Errorf("job %s: time %q", ids[i], f[2+k])
 			}
 		}
 		if i == 0 {
@@ -176,9 +197,9 @@ func ended(ctx context.Context, lab *labrun.Lab, jobs []job, ids []string) ([][]
 		}
 		rows = append(rows, []string{strconv.Itoa(i + 1), strconv.Itoa(j.gpus), seconds(j.duration), seconds(j.limit), seconds(j.submit),
 			strconv.Itoa(times[0] - zero), strconv.Itoa(times[1] - zero), strconv.Itoa(times[2] - zero), f[5],
-			flag01(strings.Contains(f[6], "SchedBackfill")), f[1], j.user.Name, j.user.Account, j.partition, strconv.Itoa(j.nice)})
+			flag01(strings.Contains(f[6], "SchedBackfill")), f[1], j.user.Name, j.user.Account, j.partition, strconv.Itoa(j.nice), flag01(j.open)})
 	}
-	return rows, nil
+	return rows, zero, nil
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
