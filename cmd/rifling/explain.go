@@ -6,28 +6,38 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"rifling/cmd/internal/config"
-	"rifling/report"
+	"rifling/cmd/internal/explain"
 	"rifling/slurm"
 	"rifling/store"
 )
 
 func (a *app) explainCmd() *cobra.Command {
-	return &cobra.Command{
+	var whyNot string
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "explain JOBID",
 		Short: "Say why a job waits or runs where it does, and what rifling had to do with it",
-		Long: "explain tells the story of one GPU job: what it is, what was decided, when and why,\n" +
-			"what else was considered, what was written to Slurm, and what came of it. JOBID is\n" +
-			"an id as squeue shows it, e.g. 4711 or 21_3.",
-		Args: args(cobra.ExactArgs(1)),
+		Long: "explain answers in one sentence and then tells the story of one GPU job: what\n" +
+			"comes next, what the job is and how that is known, what was decided, when and why,\n" +
+			"what else was considered, which guard rails spoke, what was written to Slurm and\n" +
+			"when it is taken back, and what came of it. JOBID is an id as squeue shows it,\n" +
+			"e.g. 4711 or 21_3. --why-not asks about one node; Slurm is asked about it too,\n" +
+			"where scontrol answers.",
+		Example: "  rifling explain 4711\n  rifling explain 21_3 --why-not gpu07\n  rifling explain 4711 --json | jq .decisions[-1].considered",
+		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {
 			ref, err := slurm.ParseJobID(list[0])
 			if err != nil {
 				return usageError{err}
+			}
+			if err := checkNode(whyNot); err != nil {
+				return err
 			}
 			cfg, err := a.config(cmd)
 			if err != nil {
@@ -46,10 +56,23 @@ func (a *app) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.out, a.tell(story, cfg))
+			o := explain.Options{Now: a.env.Now(), Interval: cfg.Interval, Depth: cfg.Limits.Depth}
+			if whyNot != "" {
+				if o.WhyNot, err = a.aboutNode(cmd.Context(), s, whyNot); err != nil {
+					return err
+				}
+			}
+			answer := explain.Of(story, o)
+			if asJSON {
+				return writeJSON(a.out, answer)
+			}
+			_, err = io.WriteString(a.out, answer.Text())
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&whyNot, "why-not", "", "say what keeps the job from this node")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
 }
 
 // resolve finds the raw id of what the user named. A task of an array that has
@@ -71,50 +94,50 @@ func resolve(ctx context.Context, s *store.Store, ref slurm.JobRef) (slurm.JobID
 	return pending, nil
 }
 
-// page gathers lines; text of users is made harmless on the way in.
-type page struct{ b strings.Builder }
-
-func (p *page) line(format string, args ...any) {
-	p.b.WriteString(report.Clean(fmt.Sprintf(format, args...)))
-	p.b.WriteByte('\n')
-}
-
-// section starts a part under a heading.
-func (p *page) section(name string) {
-	p.b.WriteString("\n" + name + "\n")
-}
-
-// tell writes the whole answer: first the short one, then what it rests on.
-func (a *app) tell(st *store.Story, cfg *config.Config) string {
-	p := &page{}
-	p.line("Job %s %q of %s: %s", st.Job.DisplayID(), st.Job.Name, st.Job.User, stateOf(st))
-	p.b.WriteByte('\n')
-	for _, s := range a.shortAnswer(st, cfg) {
-		p.line("%s", s)
-	}
-	a.tellJob(p, st)
-	a.tellDecision(p, st)
-	a.tellEarlier(p, st)
-	a.tellChanges(p, st)
-	a.tellOutcome(p, st)
-	return p.b.String()
-}
-
-// gone reports whether the job left Slurm's list before riflingd saw its end.
-func gone(st *store.Story) bool {
-	return st.Job.End.IsZero() && st.Last != nil && st.Job.LastSeen.Before(st.Last.At)
-}
-
-func stateOf(st *store.Story) string {
-	if gone(st) {
-		return "last seen " + st.Job.State.String()
-	}
-	return st.Job.State.String()
-}
-
-func last(st *store.Story) *store.Decision {
-	if len(st.Decisions) == 0 {
+// checkNode refuses what is no name of one node. Empty means that none is asked
+// about.
+func checkNode(name string) error {
+	if name == "" {
 		return nil
 	}
-	return &st.Decisions[len(st.Decisions)-1]
+	nodes, err := slurm.ExpandHosts(name)
+	if err != nil || len(nodes) != 1 || nodes[0] != name || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " =/") {
+		return usageError{slurm.WithHint(fmt.Errorf("--why-not %q: no name of one node", name), "give it as sinfo -N shows it, e.g. gpu07")}
+	}
+	return nil
+}
+
+// nodeTime bounds the question to Slurm about a node: the answer stands without.
+const nodeTime = 3 * time.Second
+
+// aboutNode gathers what is known of a node: who ran there in the last cycle,
+// and what Slurm says of it now. A Slurm that does not answer is no error, one
+// that does not know the node is.
+func (a *app) aboutNode(ctx context.Context, s *store.Store, name string) (*explain.Node, error) {
+	n := &explain.Node{Name: name}
+	jobs, err := s.Jobs(ctx, store.Filter{Current: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.Running() && slices.Contains(j.Nodes, name) {
+			n.Jobs = append(n.Jobs, j)
+		}
+	}
+	if a.env.Run == nil {
+		return n, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodeTime)
+	defer cancel()
+	text, err := a.env.Run(ctx, "scontrol", "--oneliner", "--details", "show", "node", name)
+	if err != nil {
+		if strings.Contains(text+err.Error(), "not found") {
+			return nil, slurm.WithHint(fmt.Errorf("Slurm knows no node %q", name), "sinfo -N lists the nodes")
+		}
+		return n, nil
+	}
+	if state, err := explain.ParseNode(text); err == nil {
+		n.Slurm = state
+	}
+	return n, nil
 }

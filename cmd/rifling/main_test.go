@@ -35,6 +35,8 @@ type site struct {
 	dir   string
 	slurm *fakeSlurm
 	extra string // more lines of configuration
+	// command answers for Slurm's commands; nil: there are none here.
+	command commandFunc
 
 	host    string // stands for the root directory
 	onlyTCP bool   // nothing serves on a unix socket
@@ -58,6 +60,7 @@ func (s *site) run(args ...string) (code int, stdout, stderr string) {
 	env := Env{
 		Now:     func() time.Time { return s.now },
 		Connect: func(*config.Config) (Slurm, error) { return s.slurm, nil },
+		Run:     s.command,
 	}
 	var out, errs bytes.Buffer
 	code = Main(context.Background(), append([]string{"--config", conf}, args...), &out, &errs, env)

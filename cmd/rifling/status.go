@@ -53,19 +53,6 @@ func (a *app) statusCmd() *cobra.Command {
 	return cmd
 }
 
-// staleAfter is the age of the last cycle from which the daemon counts as away.
-func staleAfter(cfg *config.Config) time.Duration {
-	return max(3*cfg.Interval, time.Minute)
-}
-
-// lastBeat is when the daemon was last alive, by its host's clock.
-func lastBeat(c *store.Cycle) time.Time {
-	if c.Ended.After(c.Begun) {
-		return c.Ended
-	}
-	return c.Begun
-}
-
 func (a *app) statusText(st *store.Status, cfg *config.Config) error {
 	var b strings.Builder
 	c := st.Last
@@ -212,20 +199,4 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// outcomeWords says what was written and what became of it.
-func outcomeWords(c store.Change) string {
-	verb := "set"
-	if c.Kind == policy.KindTakeBack {
-		verb = "take back:"
-	}
-	what := verb + " " + updateWords(c.Update)
-	switch {
-	case c.Outcome == "":
-		return what + ": end not known, riflingd stopped between record and answer"
-	case c.Detail != "":
-		return fmt.Sprintf("%s: %s, %s", what, c.Outcome, c.Detail)
-	}
-	return fmt.Sprintf("%s: %s", what, c.Outcome)
 }
