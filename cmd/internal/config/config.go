@@ -46,6 +46,7 @@ type Config struct {
 	Retention  time.Duration `mapstructure:"retention"`
 	Manage     Manage        `mapstructure:"manage"`
 	Limits     Limits        `mapstructure:"limits"`
+	Brakes     Brakes        `mapstructure:"brakes"`
 	Profile    Profile       `mapstructure:"profile"`
 	Agent      Agent         `mapstructure:"agent"`
 	Listen     Listen        `mapstructure:"listen"`
@@ -80,6 +81,9 @@ type Manage struct {
 	SkipAccounts []string `mapstructure:"skip-accounts"`
 	SkipQOS      []string `mapstructure:"skip-qos"`
 	OptOut       string   `mapstructure:"opt-out"`
+
+	SkipPartitions  []string `mapstructure:"skip-partitions"`
+	SkipConstraints []string `mapstructure:"skip-constraints"`
 }
 
 // Limits are the guard rails.
@@ -92,6 +96,9 @@ type Limits struct {
 	TTL        time.Duration `mapstructure:"ttl"`
 	Starvation time.Duration `mapstructure:"starvation"`
 	ExactNodes []string      `mapstructure:"exact-nodes"`
+
+	MaxOvertake int64   `mapstructure:"max-overtake"`
+	PerSecond   float64 `mapstructure:"updates-per-second"`
 }
 
 // Profile is how jobs are profiled and grouped.
@@ -174,8 +181,9 @@ func Default() Config {
 		Manage:    Manage{OptOut: "rifling=off"},
 		Limits: Limits{
 			Depth: 50, SlackNodes: 1, MaxOffset: 1000, MaxWait: 2 * time.Hour,
-			MaxChanges: 20, TTL: 10 * time.Minute, Starvation: 7 * 24 * time.Hour,
+			MaxChanges: 20, TTL: 10 * time.Minute, Starvation: 7 * 24 * time.Hour, PerSecond: 10,
 		},
+		Brakes: defaultBrakes(),
 		Profile: Profile{
 			Groups: prof.Groups, RegroupEvery: prof.RegroupEvery, MinSamples: prof.MinSamples,
 			CommBoundBelow: prof.CommBoundBelow, ComputeBoundAbove: prof.ComputeBoundAbove,

@@ -56,7 +56,7 @@ func (c *Config) Validate() error {
 			return slurm.WithHint(fmt.Errorf("%s: %v is not possible", r.key, r.is), "%s", r.say)
 		}
 	}
-	return nil
+	return c.validateBrakes()
 }
 
 // baselines are the policies that are there to be compared with.
