@@ -30,6 +30,7 @@ func (d *daemon) listen() (*server, error) {
 	if h := d.loop.Telemetry.(*telemetry).handler(); h != nil {
 		mux.Handle("POST /v1/samples", h)
 	}
+	d.servePage(mux)
 	ln, err := net.Listen("tcp", l.Address)
 	if err != nil {
 		return nil, slurm.WithHint(fmt.Errorf("listen: %w", err),

@@ -31,6 +31,7 @@ type daemon struct {
 	loop    *cycle.Loop
 	metrics *metrics
 	sources *sources
+	page    *statusPage
 
 	lastError string    // of the last cycle, to log it once and not each time
 	saidAt    time.Time // when that was
@@ -56,6 +57,10 @@ func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
 	defer d.client.Close()
+	if d.page, err = newStatusPage(c); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.closePage()) }()
 	server, err := d.listen()
 	if err != nil {
 		return err
@@ -119,8 +124,12 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	}
 	d.metrics = newMetrics(telemetry)
 	d.sources.register(d.metrics.registry)
+	brakes, err := d.brakes()
+	if err != nil {
+		return errors.Join(err, d.store.Close())
+	}
 	d.loop = &cycle.Loop{
-		Cluster: d.sources.jobs, Recorder: d.store, Telemetry: telemetry, Policy: pol, Book: book,
+		Brakes: brakes, Cluster: cycle.Pace(d.sources.jobs, c.Gap()), Recorder: d.store, Telemetry: telemetry, Policy: pol, Book: book,
 		Mode: c.Mode, Limits: c.PolicyLimits(), Seed: c.Seed, Tau: c.Agent.Tau,
 		Log: d.log, Clock: time.Now, CheckpointEvery: max(1, int(time.Minute/c.Interval)),
 	}
@@ -168,6 +177,7 @@ func (d *daemon) cycle(ctx context.Context) {
 		d.log.Info("cycles run again")
 		d.lastError = ""
 	}
+	d.publish(&rep)
 	d.report(rep)
 	d.prune(ctx, rep.At)
 	d.learnPast(ctx)
@@ -195,6 +205,7 @@ func (d *daemon) failed(ctx context.Context, err error) {
 		return
 	}
 	d.metrics.failed()
+	d.pageFailed(err)
 	if err.Error() == d.lastError && time.Since(d.saidAt) < 10*time.Minute {
 		return
 	}
