@@ -42,6 +42,7 @@ var importMap = map[string][]string{
 	"sim/peer":        {"slurm", "sim", "sim/trace"},
 	"sim/run":         {"slurm", "profile", "agent", "policy", "cycle", "sim", "sim/trace"},
 	"report":          {"slurm", "policy"},
+	"etc":             {},
 }
 
 // pure packages get time, randomness, files and loggers from their callers.

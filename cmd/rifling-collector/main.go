@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
 
+	"rifling/cmd/internal/manual"
 	"rifling/collector"
 	"rifling/slurm"
 )
@@ -133,6 +134,15 @@ the ports at half the fastest's speed or more)`)
 	cmd.Flags().BoolVar(&once, "once", false, "print what one interval shows, send nothing, and end")
 	cmd.Flags().BoolVar(&asJSON, "json", false, `with --once: a line of JSON for each sample, GPU and port, told apart by "kind"`)
 	cmd.AddCommand(newCheck())
+	manual.Add(cmd, manual.Program{
+		Section: 8,
+		Exit:    "0 when all is well, 1 when something failed or a check says FAIL, 2 when it was called wrongly.",
+		Files: []string{
+			"/etc/default/rifling-collector  options of the service",
+			"/etc/rifling/secret  shared with riflingd",
+		},
+		SeeAlso: []string{"riflingd(8)"},
+	})
 	return cmd
 }
 

@@ -99,8 +99,9 @@ func NewRoot(stdout, stderr io.Writer, env Env) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration file (default "+config.DefaultPath+")")
 	root.PersistentFlags().String("database", "", "database file, in place of the configured one")
 	root.AddCommand(a.checkCmd(), a.setupCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
-		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.releaseCmd(),
+		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.pauseCmd(), a.resumeCmd(), a.releaseCmd(),
 		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.versionCmd())
+	addManual(root)
 	return root
 }
 

@@ -172,7 +172,7 @@ func replaceFile(path, text string) error {
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone after the rename
 	_, err = tmp.WriteString(text)
-	if err = errors.Join(err, tmp.Chmod(configMode), tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(err, tmp.Chmod(configMode), tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	// Only root may give the file to the group, and without a group there is

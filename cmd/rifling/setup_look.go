@@ -72,8 +72,7 @@ type siteFacts struct {
 	nodes    int // with GPUs
 	gpus     int
 
-	jobs    int // in squeue; -1: not known
-	account string
+	jobs    int    // in squeue; -1: not known
 	level   string // AdminLevel; "" when Slurm does not know the user
 	userErr error
 	local   bool // the host knows the user

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
+	"rifling/cmd/internal/manual"
 	"rifling/slurm"
 )
 
@@ -62,5 +63,15 @@ unless told to steer. "rifling release" takes everything back.`,
 	f.String("policy", "", "rifling, pack or slurm, over the configuration")
 	f.Duration("interval", 0, "time between cycles, over the configuration")
 	f.String("log.level", "", "debug, info, warn or error, over the configuration")
+	manual.Add(cmd, manual.Program{
+		Section: 8,
+		Exit:    "0 after a stop that was asked for, 1 when something failed.",
+		Files: []string{
+			"/etc/rifling/rifling.yaml  configuration, see rifling.yaml(5)",
+			"/etc/default/riflingd  environment of the service",
+			"/var/lib/rifling/rifling.db  history, decisions, what was learnt",
+		},
+		SeeAlso: []string{"rifling(1)", "rifling.yaml(5)", "rifling-collector(8)"},
+	})
 	return cmd
 }
