@@ -182,7 +182,7 @@ func (r releaser) preview(owners []policy.Owner, snap *slurm.Snapshot) {
 }
 
 func (r releaser) release(ctx context.Context, s *store.Store, c cycle.Cluster, owners []policy.Owner, at time.Time) error {
-	results, err := cycle.Release(ctx, c, owners)
+	results, err := cycle.Release(ctx, cycle.Pace(c, r.cfg.Gap()), owners)
 	if err != nil {
 		return err
 	}

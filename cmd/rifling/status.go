@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
+	"rifling/cycle"
 	"rifling/policy"
 	"rifling/report"
 	"rifling/slurm"
@@ -43,17 +44,21 @@ func (a *app) statusCmd() *cobra.Command {
 				return slurm.WithHint(fmt.Errorf("%s: riflingd has not finished a cycle yet", cfg.Database),
 					"see `systemctl status riflingd`, and `rifling check` for what stands in its way")
 			}
-			if asJSON {
-				return a.statusJSON(st, cfg)
+			hold, err := held(cmd, s)
+			if err != nil {
+				return err
 			}
-			return a.statusText(st, cfg)
+			if asJSON {
+				return a.statusJSON(st, hold, cfg)
+			}
+			return a.statusText(st, hold, cfg)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-func (a *app) statusText(st *store.Status, cfg *config.Config) error {
+func (a *app) statusText(st *store.Status, hold *cycle.Held, cfg *config.Config) error {
 	var b strings.Builder
 	c := st.Last
 	line := func(key, format string, args ...any) {
@@ -64,7 +69,11 @@ func (a *app) statusText(st *store.Status, cfg *config.Config) error {
 		mode = "steer: changes pending jobs"
 	}
 	line("mode", "%s", mode)
-	if c.Mode != cfg.Mode {
+	switch {
+	case hold != nil && cfg.Mode == config.ModeSteer:
+		line("", "nothing is set on jobs since %s: %s", a.clock(hold.Since), hold.Why)
+		line("", "%s", hold.Ends)
+	case c.Mode != cfg.Mode:
 		line("", "the configuration says %s: restart riflingd to make it so", cfg.Mode)
 	}
 	line("policy", "%s, %s learned", c.Policy, count(st.QEntries, "table entry", "table entries"))
@@ -151,7 +160,7 @@ func (a *app) problems(line func(string, string, ...any), list []store.Change) {
 	}
 }
 
-func (a *app) statusJSON(st *store.Status, cfg *config.Config) error {
+func (a *app) statusJSON(st *store.Status, hold *cycle.Held, cfg *config.Config) error {
 	c := st.Last
 	type problem struct {
 		Time   time.Time   `json:"time"`
@@ -160,6 +169,7 @@ func (a *app) statusJSON(st *store.Status, cfg *config.Config) error {
 	}
 	out := struct {
 		Mode       string                `json:"mode"`
+		Held       *cycle.Held           `json:"held"` // what keeps riflingd from steering; null for nothing
 		Policy     string                `json:"policy"`
 		Cycle      int64                 `json:"cycle"`
 		Time       time.Time             `json:"time"`
@@ -180,7 +190,7 @@ func (a *app) statusJSON(st *store.Status, cfg *config.Config) error {
 		Odd        map[string]int        `json:"odd"`
 		Problems   []problem             `json:"problems"`
 	}{
-		Mode: c.Mode, Policy: c.Policy, Cycle: c.ID, Time: a.local(c.At), Heartbeat: a.local(lastBeat(st.Newest)),
+		Mode: c.Mode, Held: hold, Policy: c.Policy, Cycle: c.ID, Time: a.local(c.At), Heartbeat: a.local(lastBeat(st.Newest)),
 		Alive: !st.Newest.Stopped() && a.env.Now().Sub(lastBeat(st.Newest)) <= staleAfter(cfg), Took: c.Took.Seconds(),
 		Pending: c.Pending, PendGPUs: c.PendingGPUs, Running: c.Running, GPUs: c.GPUs, GPUsUsed: c.GPUsUsed,
 		Decisions: st.Decisions, Skipped: st.Skipped, Owned: st.Owned, Collectors: st.Collectors,
