@@ -19,7 +19,6 @@ type metrics struct {
 	gpus      *prometheus.GaugeVec
 	anpr      prometheus.Gauge
 	held      *prometheus.GaugeVec
-	held      *prometheus.GaugeVec
 	owned     prometheus.Gauge
 	putOff    prometheus.Gauge
 	cycles    *prometheus.CounterVec
@@ -63,7 +62,6 @@ func newMetrics(t *telemetry) *metrics {
 		jobs:      gauges("jobs", "GPU jobs in the last snapshot.", "state"),
 		gpus:      gauges("gpus", "GPUs of usable nodes in the last snapshot.", "state"),
 		anpr:      gauge("anpr_ratio", "GPU-weighted mean normalized processing rate of running jobs, 0 to 1."),
-		held:      gauges("held", "1 while this keeps the daemon from setting anything: pause, quiet, slow, refused, worse.", "reason"),
 		held:      gauges("held", "1 while this keeps the daemon from setting anything: pause, quiet, slow, refused, worse.", "reason"),
 		owned:     gauge("owned_jobs", "Jobs that carry something set by rifling."),
 		putOff:    gauge("changes_put_off", "Changes left to a later cycle by limits.max-changes."),
@@ -112,10 +110,6 @@ func (m *metrics) observe(rep cycle.Report, st rest.Stats, err error) {
 	m.gpus.WithLabelValues("used").Set(float64(rep.GPUsUsed))
 	m.gpus.WithLabelValues("free").Set(float64(rep.GPUs - rep.GPUsUsed))
 	m.anpr.Set(rep.ANPR)
-	m.held.Reset()
-	if rep.Held != nil {
-		m.held.WithLabelValues(rep.Held.Kind).Set(1)
-	}
 	m.held.Reset()
 	if rep.Held != nil {
 		m.held.WithLabelValues(rep.Held.Kind).Set(1)
