@@ -109,7 +109,7 @@ func (s *Search) Run(ctx context.Context, generations, workers int, cost Cost, p
 
 // measure runs the cost of all candidates.
 func measure(ctx context.Context, g, workers int, candidates [][]float64, cost Cost) ([]float64, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	costs, errs := make([]float64, len(candidates)), make([]error, len(candidates))
 	next := make(chan int)
@@ -117,10 +117,10 @@ func measure(ctx context.Context, g, workers int, candidates [][]float64, cost C
 	for range max(1, workers) {
 		wg.Go(func() {
 			for i := range next {
-				if errs[i] = ctx.Err(); errs[i] != nil {
+				if errs[i] = inner.Err(); errs[i] != nil {
 					continue
 				}
-				if costs[i], errs[i] = cost(ctx, g, candidates[i]); errs[i] != nil {
+				if costs[i], errs[i] = cost(inner, g, candidates[i]); errs[i] != nil {
 					cancel()
 				}
 			}
@@ -140,7 +140,7 @@ func measure(ctx context.Context, g, workers int, candidates [][]float64, cost C
 			return nil, fmt.Errorf("the cost of candidate %d is not a number", i)
 		}
 	}
-	return costs, errors.Join(errs...)
+	return costs, ctx.Err()
 }
 
 func summarize(g int, candidates [][]float64, costs []float64) Progress {

@@ -22,12 +22,24 @@ type Model struct {
 	// Order ranks the queue, the highest score first. Its inputs are some of
 	// OrderInputs.
 	Order agent.Net `json:"order"`
+	// Reserve says which jobs may take a node that a better one waits for.
+	Reserve Reserve `json:"reserve"`
 	// Margin is by how many standard deviations of what is known of two run
 	// times a job's score must lead before it passes a job that Slurm ranks
 	// higher, 0 or more. What is not surely better is left to Slurm.
 	Margin float64 `json:"margin"`
 	// Objective is what the model was trained for.
 	Objective Objective `json:"objective"`
+}
+
+// Reserve says when a job may take a node that a better ranked one waits for.
+// Taking it for a time r delays the other by r - s, s being the time until it
+// could start; the job gains s and the other's run time. So it may while r is no
+// more than Slack s + Run times the other's run time. Slack 1 and Run 0 is
+// backfill. The zero value keeps no node.
+type Reserve struct {
+	Slack float64 `json:"slack"`
+	Run   float64 `json:"run"`
 }
 
 // Objective weighs what a site wants, each part relative to Slurm's on the same
@@ -91,6 +103,9 @@ func (m *Model) Validate() error {
 			}
 		}
 	}
+	if !(m.Reserve.Slack >= 0) || !(m.Reserve.Run >= 0) {
+		errs = append(errs, fmt.Errorf("reserve %+v has a number below 0", m.Reserve))
+	}
 	if !(m.Margin >= 0) {
 		errs = append(errs, fmt.Errorf("margin %v is not 0 or more", m.Margin))
 	}
@@ -116,26 +131,4 @@ var PlaceInputs = []string{
 	"log_gpus",      // log2 of its GPUs
 	"pressure",      // log of 1 + GPUs that the queue asks for over all there are
 	"unsure",        // log of the 0.9- over the 0.1-quantile of its run time
-}
-
-// OrderInputs are what the order scorer may look at, of a job. Logs are
-// natural, times in seconds.
-var OrderInputs = []string{
-	"log_run",       // log of the predicted run time; of a part of the limit when there is none
-	"log_run_low",   // of its 0.1-quantile
-	"log_run_high",  // of its 0.9-quantile
-	"unsure",        // log of the 0.9- over the 0.1-quantile
-	"unknown",       // 1 where nothing but the limit is known of the run time
-	"log_limit",     // log of the time limit; of a week when there is none
-	"log_gpus",      // log of its GPUs
-	"log_nodes",     // log of the nodes that it needs at best
-	"log_age",       // log of 1 minute + the time since it became eligible
-	"age_run",       // log of 1 + that time over its predicted run time
-	"log_use",       // log of 1 + its user's GPU seconds of late, over the mean of users
-	"comm_bound",    // 1 of a communication-bound job, else 0
-	"compute_bound", // 1 of a compute-bound job, else 0
-	"fits",          // 1 when it could start now
-	"pressure_gpus", // log_gpus times log of 1 + GPUs that the queue asks for over all there are
-	"broken_gpus",   // log_gpus times the part of the free GPUs that are not in whole free nodes
-	"backlog",       // log of 1 minute + GPU seconds that the queue is predicted to take, per GPU
 }
