@@ -35,8 +35,8 @@ func (Packed) Decide(in Input) Plan {
 				chosen = o
 			}
 		}
-		d.Action, d.Candidates, d.Target = chosen.action, chosen.candidates, chosen.target
-		d.Considered = considered(b, offers, nil)
+		d.Action, d.Candidates, d.Target = chosen.action, f.names(chosen.candidates), chosen.target
+		d.Considered = considered(f, offers, nil)
 		d.Reason = "fewest nodes that are free now: " + b.words(chosen.shape)
 		if chosen.action == Leave {
 			d.Reason = "no packed shape to choose: " + b.words(chosen.shape)
@@ -71,10 +71,10 @@ func decide(name string, in Input, fcfs bool, choose func(*board, *slurm.Job, *D
 }
 
 // considered turns offers into what the record shows.
-func considered(b *board, offers []offer, value func(Action) (float64, int)) []Option {
+func considered(f *fit, offers []offer, value func(Action) (float64, int)) []Option {
 	out := make([]Option, 0, len(offers))
 	for _, o := range offers {
-		opt := Option{Action: o.action, Nodes: o.candidates, Shape: b.words(o.shape), Note: o.note}
+		opt := Option{Action: o.action, Nodes: f.names(o.candidates), Shape: f.b.words(o.shape), Note: o.note}
 		if value != nil {
 			opt.Value, opt.Visits = value(o.action)
 		}

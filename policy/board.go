@@ -30,6 +30,7 @@ type board struct {
 }
 
 func newBoard(in Input) *board {
+	in = in.indexed()
 	b := &board{
 		in: in, free: map[string]int{}, busy: map[string]bool{},
 		runs: map[string][]*slurm.Job{}, node: map[string]*slurm.Node{}, ends: map[slurm.JobID]time.Time{},
@@ -165,47 +166,44 @@ func (b *board) pressure() int {
 	return 2
 }
 
-// leafs returns the names grouped by leaf switch, in the order in which the
-// switches first appear. Nodes without a known switch are taken as one group.
-func (b *board) leafs(names []string) [][]string {
-	var order []string
-	by := map[string][]string{}
+// leafCount is the number of leaf switches above the nodes. Nodes without a
+// known switch are taken as under one.
+func (b *board) leafCount(names []string) int {
+	var leafs []string
 	for _, n := range names {
-		leaf := b.node[n].Leaf
-		if _, ok := by[leaf]; !ok {
-			order = append(order, leaf)
+		if leaf := b.node[n].Leaf; !slices.Contains(leafs, leaf) {
+			leafs = append(leafs, leaf)
 		}
-		by[leaf] = append(by[leaf], n)
 	}
-	out := make([][]string, 0, len(order))
-	for _, l := range order {
-		out = append(out, by[l])
-	}
-	return out
+	return len(leafs)
 }
-
-func (b *board) leafCount(names []string) int { return len(b.leafs(names)) }
 
 // queue returns the pending GPU jobs in the order in which a policy looks at
 // them: by priority as Slurm would have it without rifling's offsets, or by
 // submission.
 func queue(in Input, fcfs bool) []*slurm.Job {
-	var out []*slurm.Job
+	type ranked struct {
+		j    *slurm.Job
+		rank int64 // ascending
+	}
+	var all []ranked
 	for i := range in.Snapshot.Jobs {
-		if j := &in.Snapshot.Jobs[i]; j.Pending() && j.WantsGPU() {
-			out = append(out, j)
+		j := &in.Snapshot.Jobs[i]
+		switch {
+		case !j.Pending() || !j.WantsGPU():
+		case fcfs:
+			all = append(all, ranked{j, j.SubmitTime.UnixMicro()})
+		default:
+			all = append(all, ranked{j, -basePriority(j, in)})
 		}
 	}
-	slices.SortStableFunc(out, func(x, y *slurm.Job) int {
-		if fcfs {
-			if c := x.SubmitTime.Compare(y.SubmitTime); c != 0 {
-				return c
-			}
-		} else if c := cmp.Compare(basePriority(y, in), basePriority(x, in)); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.ID, y.ID)
+	slices.SortStableFunc(all, func(x, y ranked) int {
+		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.j.ID, y.j.ID))
 	})
+	out := make([]*slurm.Job, len(all))
+	for i := range all {
+		out[i] = all[i].j
+	}
 	return out
 }
 

@@ -155,6 +155,7 @@ func eligibleSince(j *slurm.Job) time.Time {
 //
 // The plan that comes back shares nothing with the one passed in.
 func Restrict(p Plan, in Input) Plan {
+	in = in.indexed()
 	out := p
 	out.Decisions = make([]Decision, 0, len(p.Decisions))
 	rivals := rivalsOf(in)
@@ -195,7 +196,8 @@ func restrictOne(d Decision, j *slurm.Job, in Input) Decision {
 		return d
 	}
 	open := openNodes(j, in)
-	d.Candidates = slices.DeleteFunc(slices.Clone(open), func(n string) bool { return !slices.Contains(d.Candidates, n) })
+	wanted := in.marked(d.Candidates)
+	d.Candidates = slices.DeleteFunc(slices.Clone(open), func(n string) bool { return !wanted[in.index.at[n]] })
 	need := max(1, NodesNeeded(j, in.Snapshot)) + in.Limits.SlackNodes
 	if len(d.Candidates) < need || len(d.Candidates) >= len(open) {
 		if len(d.Candidates) < need {
@@ -210,20 +212,6 @@ func restrictOne(d Decision, j *slurm.Job, in Input) Decision {
 func waitedOut(j *slurm.Job, in Input) bool {
 	head, ok := in.Heads[j.ID]
 	return ok && in.Snapshot.TakenAt.Sub(head) >= in.Limits.MaxWait || in.Limits.MaxWait <= 0
-}
-
-// openNodes returns the usable nodes on which Slurm could place the job, by its
-// partitions, its features not considered, and its user's own exclude list.
-func openNodes(j *slurm.Job, in Input) []string {
-	user := UserExclude(j, in.Owned)
-	var out []string
-	for _, name := range in.Snapshot.JobNodes(j) {
-		n := in.Snapshot.Node(name)
-		if n != nil && n.Usable() && !slices.Contains(user, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // UserExclude returns the exclude list that is the user's own word: the job's

@@ -39,7 +39,7 @@ func (s Patient) Decide(in Input) Plan {
 			wait = wait && in.Snapshot.TakenAt.Sub(f.head()) < s.Patience
 		}
 		offers := f.offers(wait)
-		d.Considered = considered(b, offers, nil)
+		d.Considered = considered(f, offers, nil)
 		o := f.keep(packedOrWait(f, offers), in.Previous[j.ID])
 		shape := f.settle(d, o, offers[0], in.Profiles[j.ID])
 		if o.action == Wait && s.Patience > 0 {

@@ -16,7 +16,7 @@ import (
 type placer struct {
 	name string
 	// rank orders the hosts, the first to be taken first.
-	rank func(f *fit) []string
+	rank func(f *fit) []int
 	// again draws anew: the last cycle's set is kept as long as the job could
 	// start there, or it would be written anew in every cycle.
 	keep bool
@@ -30,41 +30,43 @@ func (p placer) Decide(in Input) Plan {
 			d.Reason = notModelled
 			return nil
 		}
-		leave := f.slurmFit(f.hosts)
+		leave := f.slurmFit(f.all)
 		d.Reason = p.name + ": nothing it could use is free"
 		if leave == nil {
 			return nil
 		}
-		if last := in.Previous[j.ID]; p.keep && last.Action == Place && Within(last.Candidates, f.hosts) {
-			if got := f.slurmFit(last.Candidates); got != nil {
-				return p.place(f, d, got, last.Candidates)
+		if last := in.Previous[j.ID]; p.keep && last.Action == Place {
+			if set, ok := f.places(last.Candidates); ok && len(set) > 0 {
+				if got := f.slurmFit(set); got != nil {
+					return p.place(f, d, got, set)
+				}
 			}
 		}
 		shape := f.take(p.rank(f))
 		if shape == nil {
 			return leave
 		}
-		return p.place(f, d, shape, f.around(shape, f.hosts))
+		return p.place(f, d, shape, f.around(shape, f.all))
 	})
 }
 
-func (p placer) place(f *fit, d *Decision, shape map[string]int, set []string) map[string]int {
+func (p placer) place(f *fit, d *Decision, shape map[string]int, set []int) map[string]int {
 	d.Reason = p.name + ": " + f.b.words(shape)
 	if set != nil {
-		d.Action, d.Candidates, d.Target = Place, set, keys(shape)
+		d.Action, d.Candidates, d.Target = Place, f.names(set), keys(shape)
 	}
 	return shape
 }
 
 // take is the shape that Slurm's fit makes over the first nodes of the order
 // on which the job can start; nil when there are none.
-func (f *fit) take(order []string) map[string]int {
-	var set []string
-	for _, n := range order {
-		if f.now[n] < max(1, f.r.perNode) {
+func (f *fit) take(order []int) map[string]int {
+	var set []int
+	for _, h := range order {
+		if f.now[h] < max(1, f.r.perNode) {
 			continue
 		}
-		set = append(set, n)
+		set = append(set, h)
 		if f.r.perNode > 0 && len(set) < f.need {
 			continue
 		}
@@ -78,19 +80,19 @@ func (f *fit) take(order []string) map[string]int {
 // Spread is the baseline that shares the load out: a request with fixed GPUs
 // per node goes to the emptiest nodes, an open one to as many nodes as can be.
 func Spread() Policy {
-	return placer{name: "spread", rank: func(f *fit) []string {
+	return placer{name: "spread", rank: func(f *fit) []int {
 		if f.r.open() {
-			return f.sorted(func(n string) float64 { return float64(f.now[n]) })
+			return f.sorted(func(h int) float64 { return float64(f.now[h]) })
 		}
-		return f.sorted(func(n string) float64 { return -float64(f.b.free[n]) })
+		return f.sorted(func(h int) float64 { return -float64(f.free[h]) })
 	}}
 }
 
 // Random is the baseline that places anywhere, drawn from the input's source.
 // A set that was drawn stays until the job can no longer start there.
 func Random() Policy {
-	return placer{name: "random", keep: true, rank: func(f *fit) []string {
-		out := slices.Clone(f.hosts)
+	return placer{name: "random", keep: true, rank: func(f *fit) []int {
+		out := slices.Clone(f.all)
 		f.b.in.Rand.Shuffle(len(out), func(i, k int) { out[i], out[k] = out[k], out[i] })
 		return out
 	}}
@@ -101,14 +103,14 @@ func Random() Policy {
 // never waits. Unlike Packed it does not leave scattered starts to Slurm, whose
 // own fit takes the emptiest nodes first.
 func BestFit() Policy {
-	return placer{name: "best-fit", rank: func(f *fit) []string {
-		whole := func(n string) bool { return f.now[n] >= f.share }
-		packs := f.pick(f.hosts, f.need, f.share) != nil
-		return f.sorted(func(n string) float64 {
-			if packs && !whole(n) {
-				return 1e6 + float64(f.b.free[n])
+	return placer{name: "best-fit", rank: func(f *fit) []int {
+		whole := func(h int) bool { return f.now[h] >= f.share }
+		packs := f.pick(f.all, f.need, f.share) != nil
+		return f.sorted(func(h int) float64 {
+			if packs && !whole(h) {
+				return 1e6 + float64(f.free[h])
 			}
-			return float64(f.b.free[n])
+			return float64(f.free[h])
 		})
 	}}
 }
@@ -118,7 +120,7 @@ func BestFit() Policy {
 // memory, the NIC (a communication-bound job across nodes uses it), jobs per
 // GPU, and GPUs held by communication-bound jobs.
 func Balance() Policy {
-	return placer{name: "balance", rank: func(f *fit) []string { return f.sorted(f.b.utilization) }}
+	return placer{name: "balance", rank: func(f *fit) []int { return f.sorted(func(h int) float64 { return f.b.utilization(f.hosts[h]) }) }}
 }
 
 // utilization is the mean of six parts in use of a node, 0..1.
@@ -143,8 +145,12 @@ func (b *board) utilization(name string) float64 {
 }
 
 // sorted is the hosts by ascending key, ties in their own order.
-func (f *fit) sorted(key func(n string) float64) []string {
-	out := slices.Clone(f.hosts)
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(key(a), key(b)) })
+func (f *fit) sorted(key func(h int) float64) []int {
+	keys := make([]float64, len(f.all))
+	for _, h := range f.all {
+		keys[h] = key(h)
+	}
+	out := slices.Clone(f.all)
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
 	return out
 }

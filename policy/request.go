@@ -125,9 +125,16 @@ func NodesNeeded(j *slurm.Job, s *slurm.Snapshot) int {
 	if !ok {
 		return max(1, j.MinNodes)
 	}
-	largest := 0
+	if !r.open() {
+		return r.nodesAtBest(0)
+	}
+	in := map[string]bool{}
 	for _, name := range s.JobNodes(j) {
-		if n := s.Node(name); r.suits(n, 1) {
+		in[name] = true
+	}
+	largest := 0
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; in[n.Name] && r.suits(n, 1) {
 			largest = max(largest, n.GPUs)
 		}
 	}

@@ -37,7 +37,7 @@ func (r *Rifling) Decide(in Input) Plan {
 		}
 		if severalTasks(j) {
 			d.Reason = severalTasksWait
-			return f.slurmFit(f.hosts)
+			return f.slurmFit(f.all)
 		}
 		return r.choose(f, in.Profiles[j.ID], d)
 	})
@@ -91,7 +91,7 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	}
 	o := f.keep(offers[i], in.Previous[f.j.ID])
 	offers[i] = o
-	d.Considered = considered(f.b, offers, value)
+	d.Considered = considered(f, offers, value)
 	for k := range d.Considered {
 		d.Considered[k].Prior = choices[k].Prior
 	}

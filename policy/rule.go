@@ -139,12 +139,12 @@ func (r Rule) Decide(in Input) Plan {
 		}
 		if severalTasks(j) {
 			d.Reason = severalTasksWait
-			return f.slurmFit(f.hosts)
+			return f.slurmFit(f.all)
 		}
 		p := in.Profiles[j.ID]
 		offers := f.offers(!waitedOut(j, in))
 		best, worth := 0, 0.0
-		d.Considered = considered(b, offers, nil)
+		d.Considered = considered(f, offers, nil)
 		for i, o := range offers {
 			v := r.Value(f.features(p, offers[0], o), o.action)
 			d.Considered[i].Value, d.Considered[i].Prior = v, v
@@ -214,7 +214,7 @@ const partOfLimit = 0.3
 // settle writes the chosen offer into the decision and returns what it takes
 // from the board.
 func (f *fit) settle(d *Decision, o, leave offer, p profile.Profile) map[string]int {
-	d.Action, d.Candidates, d.Target = o.action, o.candidates, o.target
+	d.Action, d.Candidates, d.Target = o.action, f.names(o.candidates), o.target
 	d.Reason = reason(f, p, o, leave, d)
 	if o.action == Wait {
 		d.Deadline = deadline(f.j, f.b.in)
@@ -222,7 +222,7 @@ func (f *fit) settle(d *Decision, o, leave offer, p profile.Profile) map[string]
 		return nil
 	}
 	if o.shape == nil {
-		if nodes, at := f.soonest(f.hosts); nodes != nil {
+		if nodes, at := f.soonest(f.all); nodes != nil {
 			f.b.claim(f, nodes, at, f.run(p))
 		}
 	}

@@ -12,21 +12,27 @@ import (
 )
 
 // fit is one job on the board: what it asks for and what each open node could
-// give it now.
+// give it now. Sets of hosts are lists of places in hosts, ascending unless
+// they say otherwise.
 type fit struct {
 	b     *board
 	j     *slurm.Job
 	r     request
-	hosts []string       // open nodes that could ever serve a share of the job
-	now   map[string]int // GPUs of the job that a host could serve now
-	need  int            // nodes at best
-	share int            // GPUs a node then serves
+	hosts []string // open nodes that could ever serve a share of the job
+	all   []int    // the places of all of them
+	now   []int    // GPUs of the job that a host could serve now
+	free  []int    // GPUs free on a host, whatever the job wants
+	idle  []bool   // what it could serve is what is free there: no job before in this pass counts on it
+	need  int      // nodes at best
+	share int      // GPUs a node then serves
+
+	leafs [][]int // places by leaf switch; see byLeaf
 }
 
 // offer is an action with what it would bring about.
 type offer struct {
 	action     Action
-	candidates []string       // nil: all nodes
+	candidates []int          // places; nil: all nodes
 	target     []string       // nodes that are meant: of the shape, or those waited for
 	shape      map[string]int // GPUs by node if it starts now; nil if it cannot
 	note       string
@@ -38,15 +44,21 @@ func (b *board) fit(j *slurm.Job) (*fit, bool) {
 	if !ok {
 		return nil, false
 	}
-	f := &fit{b: b, j: j, r: r, now: map[string]int{}}
+	f := &fit{b: b, j: j, r: r}
+	open := openNodes(j, b.in)
+	f.hosts, f.all = make([]string, 0, len(open)), make([]int, 0, len(open))
+	f.now, f.free, f.idle = make([]int, 0, len(open)), make([]int, 0, len(open)), make([]bool, 0, len(open))
 	largest := 0
-	for _, name := range openNodes(j, b.in) {
+	for _, name := range open {
 		n := b.node[name]
 		if !r.suits(n, max(1, r.perNode)) {
 			continue
 		}
-		f.hosts = append(f.hosts, name)
-		f.now[name] = r.fits(n, b.free[name])
+		free := b.free[name]
+		now := r.fits(n, free)
+		f.all = append(f.all, len(f.hosts))
+		f.hosts, f.now, f.free = append(f.hosts, name), append(f.now, now), append(f.free, free)
+		f.idle = append(f.idle, r.fits(n, n.FreeGPUs()) == now)
 		largest = max(largest, n.GPUs)
 	}
 	f.need = r.nodesAtBest(largest)
@@ -57,11 +69,44 @@ func (b *board) fit(j *slurm.Job) (*fit, bool) {
 	return f, len(f.hosts) >= f.need && (r.maxNodes == 0 || f.need <= r.maxNodes)
 }
 
+// names are the hosts at these places; nil for nil.
+func (f *fit) names(set []int) []string {
+	if set == nil {
+		return nil
+	}
+	out := make([]string, len(set))
+	for i, h := range set {
+		out[i] = f.hosts[h]
+	}
+	return out
+}
+
+// places are those of the names, ascending; ok is false when one is no host.
+func (f *fit) places(names []string) (set []int, ok bool) {
+	in := f.b.in.marked(names)
+	for _, h := range f.all {
+		if in[f.b.in.index.at[f.hosts[h]]] {
+			set = append(set, h)
+		}
+	}
+	return set, len(set) == len(names)
+}
+
+// without is the hosts that are not in the set.
+func (f *fit) without(set []int) []int {
+	in := make([]bool, len(f.hosts))
+	for _, h := range set {
+		in[h] = true
+	}
+	return slices.DeleteFunc(slices.Clone(f.all), func(h int) bool { return in[h] })
+}
+
 // slurmFit models which nodes Slurm picks inside a set for a start now: a
 // request with fixed GPUs per node takes the least free nodes that serve it; an
 // open one takes a single node when one serves it all, else the most free
-// nodes first. Nil when the job cannot start there now.
-func (f *fit) slurmFit(set []string) map[string]int {
+// nodes first. Nil when the job cannot start there now. Of equals the first in
+// the set is taken.
+func (f *fit) slurmFit(set []int) map[string]int {
 	if f.r.perNode > 0 {
 		return f.pick(set, f.need, f.r.perNode)
 	}
@@ -70,16 +115,23 @@ func (f *fit) slurmFit(set []string) map[string]int {
 			return one
 		}
 	}
-	most := slices.Clone(set)
-	slices.SortStableFunc(most, func(a, b string) int { return cmp.Compare(f.now[b], f.now[a]) })
+	most := 0
+	for _, h := range set {
+		most = max(most, f.now[h])
+	}
 	out, left := map[string]int{}, f.r.total
-	for _, n := range most {
-		g := min(left, f.now[n])
-		if g <= 0 || f.r.maxNodes > 0 && len(out) == f.r.maxNodes {
-			break
+	for ; most > 0 && left > 0; most-- {
+		for _, h := range set {
+			if f.now[h] != most {
+				continue
+			}
+			if left <= 0 || f.r.maxNodes > 0 && len(out) == f.r.maxNodes {
+				break
+			}
+			g := min(left, most)
+			out[f.hosts[h]] = g
+			left -= g
 		}
-		out[n] = g
-		left -= g
 	}
 	if left > 0 || len(out) < f.r.minNodes {
 		return nil
@@ -89,32 +141,62 @@ func (f *fit) slurmFit(set []string) map[string]int {
 
 // pick takes n nodes of the set that serve gpus each now, those that are left
 // with the fewest free GPUs first, so that whole slots stay whole.
-func (f *fit) pick(set []string, n, gpus int) map[string]int {
-	var able []string
-	for _, name := range set {
-		if f.now[name] >= gpus {
-			able = append(able, name)
+func (f *fit) pick(set []int, n, gpus int) map[string]int {
+	best := make([]int, 0, n) // by free GPUs, ascending
+	for _, h := range set {
+		if f.now[h] < gpus {
+			continue
+		}
+		i := len(best)
+		for i > 0 && f.free[best[i-1]] > f.free[h] {
+			i--
+		}
+		switch {
+		case len(best) < n:
+			best = slices.Insert(best, i, h)
+		case i < n:
+			copy(best[i+1:], best[i:n-1])
+			best[i] = h
 		}
 	}
-	if len(able) < n {
+	if len(best) < n {
 		return nil
 	}
-	slices.SortStableFunc(able, func(a, b string) int { return cmp.Compare(f.b.free[a], f.b.free[b]) })
-	out := map[string]int{}
-	for _, name := range able[:n] {
-		out[name] = gpus
+	out := make(map[string]int, n)
+	for _, h := range best {
+		out[f.hosts[h]] = gpus
 	}
 	if over := n*gpus - f.r.total; over > 0 && f.r.open() {
-		out[able[n-1]] -= over
+		out[f.hosts[best[n-1]]] -= over
 	}
 	return out
 }
 
+// byLeaf groups the hosts by leaf switch, in the order in which the switches
+// first appear.
+func (f *fit) byLeaf() [][]int {
+	if f.leafs != nil {
+		return f.leafs
+	}
+	at := map[string]int{}
+	for _, h := range f.all {
+		leaf := f.b.node[f.hosts[h]].Leaf
+		i, ok := at[leaf]
+		if !ok {
+			i = len(f.leafs)
+			at[leaf] = i
+			f.leafs = append(f.leafs, nil)
+		}
+		f.leafs[i] = append(f.leafs[i], h)
+	}
+	return f.leafs
+}
+
 // leafPick is pick under the leaf switch where it leaves the fewest free GPUs.
-func (f *fit) leafPick(set []string) map[string]int {
+func (f *fit) leafPick() map[string]int {
 	var best map[string]int
 	left := 0
-	for _, leaf := range f.b.leafs(set) {
+	for _, leaf := range f.byLeaf() {
 		shape := f.pick(leaf, f.need, f.share)
 		if shape == nil && f.r.open() {
 			shape = f.slurmFit(leaf)
@@ -123,8 +205,8 @@ func (f *fit) leafPick(set []string) map[string]int {
 			continue
 		}
 		free := 0
-		for _, n := range leaf {
-			free += f.b.free[n]
+		for _, h := range leaf {
+			free += f.free[h]
 		}
 		if best == nil || len(shape) < len(best) || len(shape) == len(best) && free < left {
 			best, left = shape, free
@@ -137,16 +219,16 @@ func (f *fit) leafPick(set []string) map[string]int {
 // more GPUs of the job than must be. Slurm's fit takes all that is free on the
 // nodes with the most free first, so the set is of nodes that have no more than
 // that free. It fills what is left over on nodes and keeps whole slots whole.
-func (f *fit) evenPick(set []string) map[string]int {
+func (f *fit) evenPick(set []int) map[string]int {
 	if !f.r.open() {
 		return nil
 	}
 	for most := 1; most < f.share; most++ {
-		var thin []string
+		var thin []int
 		sum := 0
-		for _, n := range set {
-			if g := f.now[n]; g > 0 && g <= most {
-				thin = append(thin, n)
+		for _, h := range set {
+			if g := f.now[h]; g > 0 && g <= most {
+				thin = append(thin, h)
 				sum += g
 			}
 		}
@@ -161,15 +243,18 @@ func (f *fit) evenPick(set []string) map[string]int {
 }
 
 // quietHosts are the hosts whose NIC no communication-bound job uses.
-func (f *fit) quietHosts() []string {
-	return slices.DeleteFunc(slices.Clone(f.hosts), func(n string) bool { return f.b.busy[n] })
+func (f *fit) quietHosts() []int {
+	if len(f.b.busy) == 0 {
+		return f.all
+	}
+	return slices.DeleteFunc(slices.Clone(f.all), func(h int) bool { return f.b.busy[f.hosts[h]] })
 }
 
 // offers lists what can be done for the job, Leave first. Actions that would
 // come to the same candidates as one before are left out.
 func (f *fit) offers(canWait bool) []offer {
-	out := []offer{{action: Leave, shape: f.slurmFit(f.hosts)}}
-	add := func(a Action, shape map[string]int, among []string) {
+	out := []offer{{action: Leave, shape: f.slurmFit(f.all)}}
+	add := func(a Action, shape map[string]int, among []int) {
 		if shape == nil {
 			return
 		}
@@ -178,15 +263,15 @@ func (f *fit) offers(canWait bool) []offer {
 			return
 		}
 		for _, have := range out[1:] {
-			if SameNodes(have.candidates, o.candidates) {
+			if slices.Equal(have.candidates, o.candidates) {
 				return
 			}
 		}
 		out = append(out, o)
 	}
-	add(Pack, f.pick(f.hosts, f.need, f.share), f.hosts)
+	add(Pack, f.pick(f.all, f.need, f.share), f.all)
 	if f.need > 1 || f.r.open() {
-		add(Leaf, f.leafPick(f.hosts), f.hosts)
+		add(Leaf, f.leafPick(), f.all)
 		quiet := f.quietHosts()
 		add(Even, f.evenPick(quiet), quiet)
 		if len(quiet) < len(f.hosts) {
@@ -205,28 +290,43 @@ func (f *fit) offers(canWait bool) []offer {
 // set: nodes that cannot serve the job now, so that Slurm's fit inside the set
 // is the shape itself, and that may serve it should the shape be taken
 // meanwhile. When they are fewer than the limits' slack, the next best join.
-func (f *fit) around(shape map[string]int, among []string) []string {
-	in := map[string]bool{}
-	for n := range shape {
-		in[n] = true
+// Nil when that is all hosts.
+func (f *fit) around(shape map[string]int, among []int) []int {
+	in, n := make([]bool, len(f.hosts)), 0
+	harmless := f.share - 1 // GPUs that a node may serve now and do no harm
+	if f.r.open() {
+		harmless = 0
 	}
-	for _, n := range among {
-		harmless := f.now[n] < f.share
-		if f.r.open() {
-			harmless = f.now[n] == 0
-		}
-		if harmless && f.r.fits(f.b.node[n], f.b.node[n].FreeGPUs()) == f.now[n] {
-			in[n] = true
+	for _, h := range among {
+		if f.now[h] <= harmless && f.idle[h] {
+			in[h] = true
+			n++
 		}
 	}
-	f.addSlack(in, among, max(f.need, len(shape))+f.b.in.Limits.SlackNodes)
-	return f.ordered(in)
+	left := len(shape)
+	for _, h := range f.all {
+		if left == 0 {
+			break
+		}
+		if _, ok := shape[f.hosts[h]]; ok {
+			left--
+			if !in[h] {
+				in[h] = true
+				n++
+			}
+		}
+	}
+	n = f.addSlack(in, n, among, max(f.need, len(shape))+f.b.in.Limits.SlackNodes)
+	return f.members(in, n)
 }
 
-// addSlack fills the set up to want nodes.
-func (f *fit) addSlack(in map[string]bool, among []string, want int) {
-	rest := slices.DeleteFunc(slices.Clone(among), func(n string) bool { return in[n] })
-	slices.SortStableFunc(rest, func(a, b string) int {
+// addSlack fills the set of n up to want nodes and returns how many it has.
+func (f *fit) addSlack(in []bool, n int, among []int, want int) int {
+	if n >= want {
+		return n
+	}
+	rest := slices.DeleteFunc(slices.Clone(among), func(h int) bool { return in[h] })
+	slices.SortStableFunc(rest, func(a, b int) int {
 		// Nodes that serve the whole share come first, the fuller the better.
 		wa, wb := f.now[a] >= f.share, f.now[b] >= f.share
 		if wa != wb {
@@ -235,25 +335,24 @@ func (f *fit) addSlack(in map[string]bool, among []string, want int) {
 			}
 			return 1
 		}
-		return cmp.Compare(f.b.free[a], f.b.free[b])
+		return cmp.Compare(f.free[a], f.free[b])
 	})
-	for _, n := range rest {
-		if len(in) >= want {
-			return
-		}
-		in[n] = true
+	rest = rest[:min(len(rest), want-n)]
+	for _, h := range rest {
+		in[h] = true
 	}
+	return n + len(rest)
 }
 
-// ordered lists the set in the hosts' order; nil when it is all of them.
-func (f *fit) ordered(in map[string]bool) []string {
-	if len(in) >= len(f.hosts) {
+// members lists the n places that are in the set; nil when they are all.
+func (f *fit) members(in []bool, n int) []int {
+	if n >= len(f.hosts) {
 		return nil
 	}
-	out := make([]string, 0, len(in))
-	for _, n := range f.hosts {
-		if in[n] {
-			out = append(out, n)
+	out := make([]int, 0, n)
+	for h, yes := range in {
+		if yes {
+			out = append(out, h)
 		}
 	}
 	return out
@@ -275,11 +374,11 @@ func (f *fit) comesTrue(o offer) bool {
 // bestShape names the best shape that is free now.
 func (f *fit) bestShape() string {
 	switch {
-	case f.need == 1 && f.pick(f.hosts, 1, f.share) != nil:
+	case f.need == 1 && f.pick(f.all, 1, f.share) != nil:
 		return "one"
-	case f.leafPick(f.hosts) != nil:
+	case f.leafPick() != nil:
 		return "leaf"
-	case f.slurmFit(f.hosts) != nil:
+	case f.slurmFit(f.all) != nil:
 		return "scattered"
 	}
 	return "none"

@@ -23,6 +23,7 @@ type Writes struct {
 // Take-backs come first and are not counted against Limits.MaxChanges, since
 // nothing is safer than a job as its user left it.
 func Steer(p Plan, in Input) Writes {
+	in = in.indexed()
 	var w Writes
 	touched := map[slurm.JobID]bool{}
 	var sets []Change
@@ -200,10 +201,11 @@ func expectOf(j *slurm.Job) Expect {
 // setExclude narrows by exclusion: the open nodes that are no candidates, and
 // the user's own list. Without candidates it puts back the user's list alone.
 func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
-	want := knownOnly(next.UserExclude, in.Snapshot)
+	want := in.known(next.UserExclude)
 	if d.Candidates != nil {
+		allowed := in.marked(d.Candidates)
 		for _, n := range openNodes(j, in) {
-			if !slices.Contains(d.Candidates, n) {
+			if !allowed[in.index.at[n]] {
 				want = append(want, n)
 			}
 		}
@@ -213,7 +215,7 @@ func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update
 	if d.Candidates != nil {
 		next.SetExclude = want
 	}
-	if !SameNodes(want, j.ExcludedNodes) && !SameNodes(want, knownOnly(j.ExcludedNodes, in.Snapshot)) {
+	if !SameNodes(want, j.ExcludedNodes) && !SameNodes(want, in.known(j.ExcludedNodes)) {
 		u.ExcludedNodes = &want
 		next.SetExclude = want
 	}
@@ -225,7 +227,7 @@ func setExclude(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update
 // since a job whose user named nodes is not touched.
 func setRequired(j *slurm.Job, d Decision, in Input, next *Owner, u *slurm.Update) {
 	want := []string{}
-	if d.Candidates != nil && len(d.Target) == NodesNeeded(j, in.Snapshot) && Within(d.Target, openNodes(j, in)) {
+	if d.Candidates != nil && len(d.Target) > 0 && len(d.Target) == NodesNeeded(j, in.Snapshot) && Within(d.Target, openNodes(j, in)) {
 		want = slices.Clone(d.Target)
 		slices.Sort(want)
 		next.SetRequired = want

@@ -80,6 +80,9 @@ func SameNodes(a, b []string) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
 	}
+	if slices.Equal(a, b) {
+		return true
+	}
 	x, y := slices.Clone(a), slices.Clone(b)
 	slices.Sort(x)
 	slices.Sort(y)

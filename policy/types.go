@@ -43,6 +43,8 @@ type Input struct {
 	Heads    map[slurm.JobID]time.Time       // when a job first stood at its queue's head
 	Limits   Limits
 	Rand     *rand.Rand
+
+	index *index // see indexed
 }
 
 // Policy makes a plan of an input. It must not keep or change the input.

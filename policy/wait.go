@@ -28,25 +28,29 @@ func (f *fit) waitOffer() (offer, bool) {
 	if f.need == 1 && !f.r.open() {
 		return offer{}, false
 	}
-	best := f.pick(f.hosts, f.need, f.share)
-	if best != nil && (f.need == 1 || !f.r.open() || f.leafPick(f.hosts) != nil) {
+	best := f.pick(f.all, f.need, f.share)
+	if best != nil && (f.need == 1 || !f.r.open() || f.leafPick() != nil) {
 		return offer{}, false
 	}
-	known, at := f.readyTimes(f.hosts)
-	startable := f.slurmFit(f.hosts) != nil
+	known, at := f.readyTimes(f.all)
+	startable := f.slurmFit(f.all) != nil
 	var spare offer
+	var slack []int
 	for i := 0; i+f.need <= len(known) && i < targetsTried; i++ {
 		target := known[i : i+f.need]
 		ready := at[target[f.need-1]]
 		if startable && ready.After(deadline(f.j, f.b.in)) {
 			break // it could start now, and would have to in the end
 		}
-		set := f.waitingSet(target, ready)
+		if slack == nil {
+			slack = f.slackOrder()
+		}
+		set := f.waitingSet(target, slack, ready)
 		if set == nil {
 			continue
 		}
-		o := offer{action: Wait, target: slices.Clone(target), candidates: f.ordered(set), ready: ready, note: expected(ready)}
-		if o.candidates == nil {
+		o := offer{action: Wait, target: f.names(target), candidates: set, ready: ready, note: expected(ready)}
+		if len(set) >= len(f.hosts) {
 			return offer{}, false // there are no other nodes
 		}
 		if !f.scatters(o.candidates, ready).Before(ready) {
@@ -63,72 +67,83 @@ func expected(ready time.Time) string {
 	return "a better shape is expected at " + ready.UTC().Format("15:04:05") + " UTC"
 }
 
-// readyTimes lists the nodes of the set of which it can be told when they will
-// serve the job's share, the soonest first.
-func (f *fit) readyTimes(set []string) ([]string, map[string]time.Time) {
-	at := map[string]time.Time{}
-	var known []string
-	for _, n := range set {
-		if t := f.b.freeAt(n, f.share); !t.IsZero() && t != never {
-			at[n] = t
-			known = append(known, n)
+// readyTimes lists the hosts of the set of which it can be told when they will
+// serve the job's share, the soonest first, and these times by place.
+func (f *fit) readyTimes(set []int) (known []int, at []time.Time) {
+	at = make([]time.Time, len(f.hosts))
+	for _, h := range set {
+		if t := f.b.freeAt(f.hosts[h], f.share); !t.IsZero() && t != never {
+			at[h] = t
+			known = append(known, h)
 		}
 	}
-	slices.SortStableFunc(known, func(a, b string) int { return at[a].Compare(at[b]) })
+	slices.SortStableFunc(known, func(a, b int) int { return at[a].Compare(at[b]) })
 	return known, at
 }
 
-// soonest returns the nodes of the set that are expected to serve the job at
+// soonest returns the hosts of the set that are expected to serve the job at
 // its best first, and when; nil when that cannot be told.
-func (f *fit) soonest(set []string) ([]string, time.Time) {
+func (f *fit) soonest(set []int) ([]string, time.Time) {
 	known, at := f.readyTimes(set)
 	if len(known) < f.need {
 		return nil, time.Time{}
 	}
 	target := known[:f.need]
-	return target, at[target[f.need-1]]
+	return f.names(target), at[target[f.need-1]]
+}
+
+// slackOrder is the order in which hosts are tried as slack of a waiting set:
+// those that serve least now and for longest.
+func (f *fit) slackOrder() []int {
+	more := make([]time.Time, len(f.hosts))
+	for _, h := range f.all {
+		more[h] = f.firstFree(h)
+	}
+	out := slices.Clone(f.all)
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Or(cmp.Compare(f.now[a], f.now[b]), more[b].Compare(more[a]))
+	})
+	return out
 }
 
 // waitingSet is the target and the slack that the limits want: each time the
 // node that puts off longest what would complete a worse shape. Nil when the
 // job would start in one at once, whatever the slack.
-func (f *fit) waitingSet(target []string, ready time.Time) map[string]bool {
-	in := map[string]bool{}
-	for _, n := range target {
-		in[n] = true
-	}
-	rest := slices.DeleteFunc(slices.Clone(f.hosts), func(n string) bool { return in[n] })
-	slices.SortStableFunc(rest, func(a, b string) int {
-		if c := cmp.Compare(f.now[a], f.now[b]); c != 0 {
-			return c
+func (f *fit) waitingSet(target, slack []int, ready time.Time) []int {
+	want := f.b.in.Limits.SlackNodes
+	rest := make([]int, 0, slackTried+want)
+	for _, h := range slack {
+		if len(rest) == cap(rest) {
+			break
 		}
-		return f.firstFree(b).Compare(f.firstFree(a))
-	})
-	rest = rest[:min(len(rest), slackTried+f.b.in.Limits.SlackNodes)]
+		if !slices.Contains(target, h) {
+			rest = append(rest, h)
+		}
+	}
 	set := slices.Clone(target)
-	for range f.b.in.Limits.SlackNodes {
+	for range want {
 		best, latest := -1, time.Time{}
-		for i, n := range rest {
-			if t := f.scatters(append(set, n), ready); best < 0 || t.After(latest) {
+		for i, h := range rest {
+			if t := f.scatters(append(set, h), ready); best < 0 || t.After(latest) {
 				best, latest = i, t
 			}
 		}
 		if best < 0 {
 			break
 		}
-		in[rest[best]] = true
 		set = append(set, rest[best])
 		rest = slices.Delete(rest, best, best+1)
 	}
 	if !f.keepsWaiting(set) {
 		return nil
 	}
-	return in
+	slices.Sort(set)
+	return set
 }
 
 // scatters is when an open job is expected to be able to start in a worse shape
 // inside the set, ready at the latest: by then the better one is there.
-func (f *fit) scatters(set []string, ready time.Time) time.Time {
+func (f *fit) scatters(set []int, ready time.Time) time.Time {
 	now := f.b.in.Snapshot.TakenAt
 	if !f.r.open() {
 		return ready
@@ -139,9 +154,9 @@ func (f *fit) scatters(set []string, ready time.Time) time.Time {
 		node int
 	}
 	var ends []change
-	for i, n := range set {
-		free[i] = f.now[n]
-		for _, e := range f.b.endsOn(n) {
+	for i, h := range set {
+		free[i] = f.now[h]
+		for _, e := range f.b.endsOn(f.hosts[h]) {
 			if e.at.Before(ready) {
 				ends = append(ends, change{e, i})
 			}
@@ -179,8 +194,8 @@ func (f *fit) enough(free []int) bool {
 }
 
 // firstFree is when the node is expected to have one GPU more than now.
-func (f *fit) firstFree(n string) time.Time {
-	if t := f.b.freeAt(n, f.b.free[n]+1); !t.IsZero() {
+func (f *fit) firstFree(h int) time.Time {
+	if t := f.b.freeAt(f.hosts[h], f.free[h]+1); !t.IsZero() {
 		return t
 	}
 	return never
@@ -188,7 +203,7 @@ func (f *fit) firstFree(n string) time.Time {
 
 // keepsWaiting reports whether the job does not start in a worse shape inside
 // the set now.
-func (f *fit) keepsWaiting(set []string) bool { return len(f.slurmFit(set)) <= f.need }
+func (f *fit) keepsWaiting(set []int) bool { return len(f.slurmFit(set)) <= f.need }
 
 // patience is by how much later, as a part of the time still to wait, what was
 // waited for before may come than the best that there is now.
@@ -198,9 +213,12 @@ const patience = 0.25
 // that was the same action and they still do: a list that is rewritten in each
 // cycle for next to nothing only costs slurmctld.
 func (f *fit) keep(o offer, last Decision) offer {
-	set := last.Candidates
-	if last.Action != o.action || set == nil || o.candidates == nil ||
-		len(set) < max(f.need, len(o.shape))+f.b.in.Limits.SlackNodes || !Within(set, f.hosts) {
+	if last.Action != o.action || last.Candidates == nil || o.candidates == nil ||
+		len(last.Candidates) < max(f.need, len(o.shape))+f.b.in.Limits.SlackNodes {
+		return o
+	}
+	set, ok := f.places(last.Candidates)
+	if !ok {
 		return o
 	}
 	if o.action == Wait {
@@ -216,7 +234,7 @@ func (f *fit) keep(o offer, last Decision) offer {
 	return kept
 }
 
-func (f *fit) keepWaiting(o offer, set []string) offer {
+func (f *fit) keepWaiting(o offer, set []int) offer {
 	target, ready := f.soonest(set)
 	now := f.b.in.Snapshot.TakenAt
 	latest := o.ready.Add(time.Duration(patience * float64(o.ready.Sub(now))))

@@ -25,7 +25,7 @@ type bench struct {
 }
 
 var benches = []bench{
-	{"decide", "time of one decision pass with 5,000 pending jobs on 200 nodes", decide},
+	{"decide", "processor time of one decision pass with 10,000 pending jobs on 1,000 nodes", decide},
 	{"speed-model", "the speed model against measured placements that it was not fitted to", speedModel},
 	{"peers", "published simulators replayed: ours beside what their programs printed", peers},
 	{"sim-speed", "the simulator's job events a second, a million jobs, Muri's trace", simSpeed},
