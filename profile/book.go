@@ -271,17 +271,21 @@ func compareSamples(a, b Sample) int {
 
 // settle turns the run's complete intervals into evidence.
 func (b *Book) settle(r *run) {
-	for _, parts := range r.settle(b.now) {
+	complete := r.settle(b.now)
+	if len(complete) == 0 {
+		return
+	}
+	f := b.family(r.ID)
+	for _, parts := range complete {
 		o := b.observe(r, parts)
-		f := b.family(r.ID)
 		if o.known {
 			r.CC.add(o, b.opts.HalfLife)
 			f.CC.add(o, b.opts.HalfLife)
 		}
 		r.addPoint(o.point, b.opts.RateWindow)
-		if len(r.Whole) >= b.opts.MinSamples {
-			f.addRate(r)
-		}
+	}
+	if len(r.Whole) >= b.opts.MinSamples {
+		f.addRate(r)
 	}
 }
 

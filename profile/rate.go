@@ -129,7 +129,10 @@ func (r *run) typical(m measure) float64 {
 const minSteady = 4
 
 func (r *run) steady() []point {
-	var out []point
+	if !slices.ContainsFunc(r.Whole, func(p point) bool { return p.Throttled }) {
+		return r.Whole
+	}
+	out := make([]point, 0, len(r.Whole))
 	for _, p := range r.Whole {
 		if !p.Throttled {
 			out = append(out, p)

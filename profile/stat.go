@@ -73,7 +73,8 @@ func lowQuantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	v := slices.Sorted(slices.Values(values))
+	v := slices.Clone(values)
+	slices.Sort(v)
 	return v[int(q*float64(len(v)-1))]
 }
 
