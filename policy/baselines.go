@@ -51,10 +51,15 @@ const notModelled = "the shape of its request is not modelled, so Slurm alone de
 // be touched, until Limits.Depth of them. What choose returns is booked, so
 // that the next job sees what this one is expected to take.
 func decide(name string, in Input, fcfs bool, choose func(*board, *slurm.Job, *Decision) map[string]int) Plan {
+	return newBoard(in).decide(name, queue(in, fcfs), choose)
+}
+
+// decide is decide for the queue in an order that is given.
+func (b *board) decide(name string, queue []*slurm.Job, choose func(*board, *slurm.Job, *Decision) map[string]int) Plan {
+	in := b.in
 	p := Plan{Policy: name, At: in.Snapshot.TakenAt}
-	b := newBoard(in)
 	left := in.Limits.Depth
-	for _, j := range queue(in, fcfs) {
+	for _, j := range queue {
 		d := Decision{JobID: j.ID, Action: Leave}
 		if why := Untouchable(j, in); why != "" {
 			p.Decisions = append(p.Decisions, leaveAlone(d, why))

@@ -27,6 +27,7 @@ type board struct {
 	sorted map[string][]event // see endsOn
 	mean   time.Duration      // see meanRun; 0: not worked out, -1: unknown
 	want   int                // GPUs that pending jobs ask for in all
+	uses   map[string]float64 // see use; nil: not worked out
 }
 
 func newBoard(in Input) *board {

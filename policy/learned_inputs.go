@@ -21,6 +21,7 @@ var OrderInputs = []string{
 	"comm_bound",    // 1 of a communication-bound job, else 0
 	"compute_bound", // 1 of a compute-bound job, else 0
 	"fits",          // 1 when it could start now
+	"log_ready",     // log of a minute and the time until it is expected to be able to start
 	"pressure_gpus", // log_gpus times log of 1 + GPUs that the queue asks for over all there are
 	"broken_gpus",   // log_gpus times the part of the free GPUs that is not in whole free nodes
 	"backlog_run",   // log_run_mean times log of 1 + hours of work that wait for each GPU
@@ -32,7 +33,7 @@ type OrderFacts struct {
 	Run, RunLow, RunHigh, RunMean float64 // median, 0.1- and 0.9-quantile, mean; 0: not known
 	Limit                         float64 // 0: none
 	GPUs, Nodes                   int
-	Age                           float64
+	Age, Ready                    float64 // since it could be served; until it is expected to be able to start
 	Use                           float64 // of the user, over the mean of users
 	CommBound, ComputeBound, Fits bool
 	Queue                         QueueFacts
@@ -68,7 +69,7 @@ func (f OrderFacts) Inputs() []float64 {
 		math.Log(run), math.Log(low), math.Log(high), math.Log(mean), flag(unknown), math.Log(atLeast(limit)),
 		gpus, math.Log(max(1, float64(f.Nodes))),
 		math.Log(60 + max(0, f.Age)), math.Log1p(max(0, f.Age) / mean), math.Log1p(max(0, f.Use)),
-		flag(f.CommBound), flag(f.ComputeBound), flag(f.Fits),
+		flag(f.CommBound), flag(f.ComputeBound), flag(f.Fits), math.Log(60 + max(0, f.Ready)),
 		gpus * math.Log1p(max(0, f.Queue.Pressure)), gpus * min(1, max(0, f.Queue.Broken)),
 		math.Log(mean) * math.Log1p(max(0, f.Queue.Backlog)/3600),
 	}
@@ -89,8 +90,8 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// pick returns the values of the inputs that a net wants, in its order.
-func pick(all []string, values []float64, want []string) []float64 {
+// pickInputs returns the values of the inputs that a net wants, in its order.
+func pickInputs(all []string, values []float64, want []string) []float64 {
 	out := make([]float64, len(want))
 	for i, name := range want {
 		for k, have := range all {
@@ -105,5 +106,5 @@ func pick(all []string, values []float64, want []string) []float64 {
 
 // OrderScore is the model's score of a job; the highest goes first.
 func (m *Model) OrderScore(f OrderFacts) float64 {
-	return m.Order.Score(pick(OrderInputs, f.Inputs(), m.Order.Inputs))
+	return m.Order.Score(pickInputs(OrderInputs, f.Inputs(), m.Order.Inputs))
 }

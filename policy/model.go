@@ -22,24 +22,15 @@ type Model struct {
 	// Order ranks the queue, the highest score first. Its inputs are some of
 	// OrderInputs.
 	Order agent.Net `json:"order"`
-	// Reserve says which jobs may take a node that a better one waits for.
-	Reserve Reserve `json:"reserve"`
-	// Margin is by how many standard deviations of what is known of two run
-	// times a job's score must lead before it passes a job that Slurm ranks
-	// higher, 0 or more. What is not surely better is left to Slurm.
+	// Margin is the veto of the order, 0 or more: a job passes one that Slurm
+	// ranks higher only if its score leads by more than Margin standard
+	// deviations of what is known of the two run times.
 	Margin float64 `json:"margin"`
+	// Veto is that of the place, 0..1, on the rule's scale: an action must be
+	// worth so much more than leaving the job to Slurm.
+	Veto float64 `json:"veto"`
 	// Objective is what the model was trained for.
 	Objective Objective `json:"objective"`
-}
-
-// Reserve says when a job may take a node that a better ranked one waits for.
-// Taking it for a time r delays the other by r - s, s being the time until it
-// could start; the job gains s and the other's run time. So it may while r is no
-// more than Slack s + Run times the other's run time. Slack 1 and Run 0 is
-// backfill. The zero value keeps no node.
-type Reserve struct {
-	Slack float64 `json:"slack"`
-	Run   float64 `json:"run"`
 }
 
 // Objective weighs what a site wants, each part relative to Slurm's on the same
@@ -103,11 +94,11 @@ func (m *Model) Validate() error {
 			}
 		}
 	}
-	if !(m.Reserve.Slack >= 0) || !(m.Reserve.Run >= 0) {
-		errs = append(errs, fmt.Errorf("reserve %+v has a number below 0", m.Reserve))
-	}
 	if !(m.Margin >= 0) {
 		errs = append(errs, fmt.Errorf("margin %v is not 0 or more", m.Margin))
+	}
+	if !(m.Veto >= 0 && m.Veto <= 1) {
+		errs = append(errs, fmt.Errorf("veto %v is not in 0..1", m.Veto))
 	}
 	return errors.Join(errs...)
 }
