@@ -8,6 +8,7 @@ import (
 
 	"rifling/cmd/internal/config"
 	"rifling/cmd/internal/page"
+	"rifling/cmd/internal/wording"
 	"rifling/cycle"
 	"rifling/store"
 )
@@ -52,6 +53,11 @@ func (d *daemon) publish(rep *cycle.Report) {
 	if d.page == nil || d.page.Server == nil {
 		return
 	}
+	held := ""
+	if h := rep.Held; h != nil {
+		held = wording.Sentence(h.Why) + "; it " + h.Ends + "."
+	}
+	d.page.Pause(held)
 	anpr, gpus := d.loop.Book.ANPR(rep.Snapshot)
 	d.page.Publish(&page.View{
 		Cycle: rep.Cycle, Published: time.Now(), Took: rep.Took, Mode: d.conf.Mode, Snapshot: rep.Snapshot,

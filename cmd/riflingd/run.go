@@ -124,6 +124,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	}
 	d.metrics = newMetrics(telemetry)
 	d.sources.register(d.metrics.registry)
+	d.metrics.registry.MustRegister(&restMetrics{client: d.client, database: c.Database, now: time.Now})
 	brakes, err := d.brakes()
 	if err != nil {
 		return errors.Join(err, d.store.Close())
@@ -165,7 +166,6 @@ func (d *daemon) cycle(ctx context.Context) {
 		return
 	}
 	rep, err := d.loop.Once(ctx)
-	d.metrics.observe(rep, d.client.Stats(), err)
 	if err != nil {
 		if errors.Is(err, slurm.ErrUnknownVersion) {
 			d.connected = false
@@ -177,6 +177,7 @@ func (d *daemon) cycle(ctx context.Context) {
 		d.log.Info("cycles run again")
 		d.lastError = ""
 	}
+	d.metrics.observe(&rep, d.loop)
 	d.publish(&rep)
 	d.report(rep)
 	d.prune(ctx, rep.At)

@@ -81,6 +81,18 @@ func (t *token) expired() time.Time {
 	return t.exp
 }
 
+// expiry returns the instant at which the token ends, as its claim says; zero
+// when there is no token yet or it names none.
+func (t *token) expiry() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.exp
+}
+
+// TokenExpiry returns the instant at which the token that was used last ends,
+// by the host's clock; zero without a token, and for one that names no end.
+func (c *Client) TokenExpiry() time.Time { return c.token.expiry() }
+
 func (t *token) unusable(err error) error {
 	return slurm.WithHint(fmt.Errorf("read token file %s: %w: %w", t.file, slurm.ErrAuth, err),
 		"write a token there with: scontrol token username=USER lifespan=SECONDS, readable by the daemon's user only")
