@@ -56,6 +56,9 @@ generated() {
 	}
 }
 
+# licences fails on a module whose licence rifling may not be distributed with.
+licences() { go run ./contrib/packaging/notices >/dev/null; }
+
 # scripts follows a script into what it sources; such parts have no first line
 # of their own and make no sense alone. SC1091 is about files of a lab.
 scripts() {
@@ -107,6 +110,7 @@ step golangci-lint lint
 step rules rules
 step 'go mod tidy' tidy
 step generated generated
+step licences licences
 step shellcheck scripts
 step units units
 step govulncheck vulnerabilities

@@ -8,7 +8,7 @@
 #
 # build    a C compiler, git, and Go of go.mod's version or later
 # check    golangci-lint and shellcheck
-# release  nfpm, which writes the deb and the rpm
+# release  nfpm, which writes the deb and the rpm, and cyclonedx-gomod for the SBOM
 #
 # System packages come from apt-get (Debian, as root). Go comes from the PATH
 # when it is new enough; else an older Go fetches the official toolchain as the
@@ -24,6 +24,7 @@ GO_SUM_AMD64='h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM='
 GO_SUM_ARM64='h1:sYL/O6MqS68ML0kjsQ36WoYIpJqkw60TxizWUYUKQMc='
 GOLANGCI_LINT=v2.15.0
 NFPM=v2.48.0
+CYCLONEDX=v1.10.0
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -157,7 +158,11 @@ setup_check() {
 }
 
 setup_release() {
+	need objdump binutils
+	need gzip gzip
+	install_missing
 	go_tool nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm "$NFPM"
+	go_tool cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod "$CYCLONEDX"
 }
 
 [ $# -gt 0 ] || set -- build

@@ -8,6 +8,7 @@ case ${1:-} in
 remove | 0) ;;
 *) exit 0 ;;
 esac
-if [ -d /run/systemd/system ]; then
-	systemctl disable --now rifling-collector.service 2>/dev/null || true
+if command -v systemctl >/dev/null; then
+	if [ -d /run/systemd/system ]; then systemctl stop rifling-collector.service 2>/dev/null || true; fi
+	systemctl --quiet disable rifling-collector.service 2>/dev/null || true
 fi
