@@ -32,6 +32,7 @@ var importMap = map[string][]string{
 	"slurm/sacct":     {"slurm"},
 	"profile":         {"slurm"},
 	"agent":           {},
+	"agent/onnx":      {"agent"},
 	"policy":          {"slurm", "profile", "agent"},
 	"cycle":           {"slurm", "profile", "policy"},
 	"collector":       {"slurm"},
@@ -46,7 +47,7 @@ var importMap = map[string][]string{
 }
 
 // pure packages get time, randomness, files and loggers from their callers.
-var pure = []string{"slurm", "profile", "agent", "policy", "sim", "sim/trace", "sim/peer", "report"}
+var pure = []string{"slurm", "profile", "agent", "agent/onnx", "policy", "sim", "sim/trace", "sim/peer", "report"}
 
 // impureImports are closed to pure packages.
 var impureImports = []string{
