@@ -310,6 +310,7 @@ func (l *Loop) record(in policy.Input, plan policy.Plan, w policy.Writes, sample
 			r.GPUsUsed += n.GPUsUsed
 		}
 	}
+	r.FreeSplit, r.Unevenness = policy.LoadShape(in.Snapshot)
 	r.ANPR, r.ANPRGPUs = l.Book.ANPR(in.Snapshot)
 	return r
 }

@@ -30,7 +30,12 @@ type Record struct {
 	Renew    []Owner       // owner records whose life is prolonged without a write to Slurm
 	GPUs     int           // of usable managed nodes
 	GPUsUsed int
-	ANPR     float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
-	ANPRGPUs int     // GPUs behind ANPR
-	Odd      map[string]int
+	// FreeSplit is how many of the free GPUs lie on usable nodes that jobs have
+	// a part of: whole-node jobs cannot have them. Unevenness is the standard
+	// deviation, over usable nodes with GPUs, of the part of each that is in use.
+	FreeSplit  int
+	Unevenness float64
+	ANPR       float64 // GPU-weighted mean NPR of the running jobs that have one; 0 when none has
+	ANPRGPUs   int     // GPUs behind ANPR
+	Odd        map[string]int
 }

@@ -38,6 +38,10 @@ type Folded struct {
 // ends.
 func (s *Store) FoldSamples(ctx context.Context, ages SampleAges, pause time.Duration) (Folded, error) {
 	var f Folded
+	// A sample is counted before it can go.
+	if err := s.countUsage(ctx, pause); err != nil {
+		return f, err
+	}
 	for _, part := range []struct {
 		total *int64
 		step  func(context.Context, *sqlx.Tx, time.Time) (int64, error)
@@ -108,6 +112,11 @@ func (s *Store) foldRaw(ctx context.Context, tx *sqlx.Tx, before time.Time) (int
 		return 0, err
 	}
 	end = max(end, min(span.Most-s.maxSamples+1, span.Least+foldBatch))
+	var counted int64 // samples that came meanwhile wait for the next call
+	if err := tx.GetContext(ctx, &counted, `SELECT id FROM usage_mark`); err != nil {
+		return 0, err
+	}
+	end = min(end, counted+1)
 	if end <= span.Least {
 		return 0, nil
 	}

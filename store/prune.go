@@ -20,6 +20,7 @@ const pruneBatch = 5000
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	for _, q := range []string{
 		`DELETE FROM means WHERE (res, at, series) IN (SELECT res, at, series FROM means WHERE at < ? LIMIT ?)`,
+		`DELETE FROM usage WHERE job_id IN (SELECT job_id FROM usage WHERE at < ? LIMIT ?)`,
 		`DELETE FROM senders WHERE node IN (SELECT node FROM senders WHERE seen < ? LIMIT ?)`,
 		`DELETE FROM cycles WHERE id IN (SELECT id FROM cycles WHERE at < ? LIMIT ?)`,
 		`DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE cycle IS NULL AND at < ? LIMIT ?)`,

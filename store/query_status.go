@@ -51,6 +51,8 @@ type cycleRow struct {
 	ANPR        float64 `db:"anpr"`
 	ANPRGPUs    int     `db:"anpr_gpus"`
 	Odd         string  `db:"odd"`
+	FreeSplit   int     `db:"free_split"`
+	Unevenness  float64 `db:"unevenness"`
 }
 
 // Stopped reports whether the cycle is the record of a clean stop.

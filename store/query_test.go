@@ -103,69 +103,6 @@ func TestAStoryHoldsAllOfAJob(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
-	s := filled(t)
-	ctx := context.Background()
-	got, err := s.Summary(ctx, Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Summary{{
-		Jobs: 3, Started: 3, Finished: 1, GPUHours: 8*(10.0/60) + 8*(2.0/60) + 8*(1.0/60),
-		WaitMean: 4 * time.Minute, WaitMedian: 3 * time.Minute, WaitP95: 6 * time.Minute,
-		JCTMean: 4 * time.Minute, JCTMedian: 4 * time.Minute,
-		ANPR: 0.9, ANPRJobs: 1, Decided: 1, Steered: 1, Applied: 1, Reward: -0.01, Rewards: 1,
-	}}
-	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
-	if d := cmp.Diff(want, got, near); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	keys := func(by ...string) (out []string) {
-		rows, err := s.Summary(ctx, Filter{}, by...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range rows {
-			out = append(out, r.Key)
-		}
-		return out
-	}
-	for by, want := range map[string][]string{
-		"user": {"ada", "bob"}, "account": {"lab", "physics"}, "partition": {"gpu,long", "long"}, "qos": {"normal"},
-		"group": {"0", "unknown"}, "action": {"none", "pack"},
-	} {
-		if d := cmp.Diff(want, keys(by)); d != "" {
-			t.Errorf("by %s (-want +got):\n%s", by, d)
-		}
-	}
-	if d := cmp.Diff([]string{"ada/none", "ada/pack", "bob/none"}, keys("user", "action")); d != "" {
-		t.Errorf("by user and action (-want +got):\n%s", d)
-	}
-	if _, err := s.Summary(ctx, Filter{}, "colour"); slurm.HintOf(err) == "" {
-		t.Errorf("by an unknown key: %v", err)
-	}
-}
-
-func TestSummaryOfNothing(t *testing.T) {
-	s := openTest(t, testPath(t))
-	got, err := s.Summary(context.Background(), Filter{})
-	if d := cmp.Diff([]Summary{{}}, got); d != "" || err != nil {
-		t.Errorf("(-want +got):\n%s%v", d, err)
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	var ten []time.Duration
-	for i := range 10 {
-		ten = append(ten, time.Duration(10-i))
-	}
-	for q, want := range map[float64]time.Duration{0: 1, 0.1: 1, 0.5: 5, 0.51: 6, 0.95: 10, 1: 10} {
-		if got := quantile(ten, q); got != want {
-			t.Errorf("quantile %v is %d, want %d", q, got, want)
-		}
-	}
-}
-
 func TestStatusOfNothing(t *testing.T) {
 	s := openTest(t, testPath(t))
 	st, err := s.Status(context.Background())

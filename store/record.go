@@ -104,9 +104,13 @@ func (s *Store) insertCycle(ctx context.Context, tx *sqlx.Tx, r policy.Record) (
 		odd = map[string]int{}
 	}
 	const q = `INSERT INTO cycles (at, begun_at, mode, policy, seed, pending, pending_gpus, running,
-		gpus, gpus_used, anpr, anpr_gpus, odd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		gpus, gpus_used, anpr, anpr_gpus, odd, free_split, unevenness) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	split, uneven := r.FreeSplit, r.Unevenness
+	if r.GPUs == 0 { // no nodes: a stop's record
+		split, uneven = -1, -1
+	}
 	res, err := tx.ExecContext(ctx, q, epoch(r.At), epoch(s.now()), r.Mode, r.Plan.Policy, int64(r.Seed),
-		pending, pendingGPUs, running, r.GPUs, r.GPUsUsed, r.ANPR, r.ANPRGPUs, toJSON(odd))
+		pending, pendingGPUs, running, r.GPUs, r.GPUsUsed, r.ANPR, r.ANPRGPUs, toJSON(odd), split, uneven)
 	if err != nil {
 		return 0, err
 	}
