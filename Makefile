@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check e2e lab lab-down bench fuzz release clean
+.PHONY: help setup build demo test check e2e lab lab-down bench screens fuzz release clean
 
 # Tools that setup.sh brought come first. Go's own settings are stated here, so
 # that those of the machine do not change what is built.
@@ -62,6 +62,10 @@ lab-down: ## stop and remove that lab; SLURM= LAB=
 
 bench: setup ## run the benchmarks; ONLY=name for one of them
 	go run ./contrib/bench $(if $(ONLY),-only $(ONLY))
+
+screens: setup ## pictures of the status page by a real browser, into dist/screens
+	@contrib/setup.sh web
+	go run ./contrib/screens -out dist/screens
 
 fuzz: setup ## every fuzz test for FUZZTIME=20s
 	@contrib/fuzz.sh $(FUZZTIME)

@@ -93,6 +93,8 @@ units() {
 	fi
 }
 
+alerts() { promtool check rules --lint-fatal etc/alerts.rules.yml && promtool test rules etc/alerts.test.yml; }
+
 # vulnerabilities needs the Go vulnerability database, which a closed network
 # does not reach.
 vulnerabilities() {
@@ -113,6 +115,7 @@ step generated generated
 step licences licences
 step shellcheck scripts
 step units units
+step 'alert rules' alerts
 step govulncheck vulnerabilities
 
 if [ ${#failed[@]} -gt 0 ]; then

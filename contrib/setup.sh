@@ -7,8 +7,10 @@
 #   contrib/setup.sh [build] [check] [release]
 #
 # build    a C compiler, git, and Go of go.mod's version or later
-# check    golangci-lint and shellcheck
+# check    golangci-lint, shellcheck, and Debian's promtool and prometheus
 # release  nfpm, which writes the deb and the rpm, and cyclonedx-gomod for the SBOM
+# web      Chromium, fonts and axe-core, with which the status page is looked at,
+#          and prometheus, for the tests of the dashboard
 #
 # System packages come from apt-get (Debian, as root). Go comes from the PATH
 # when it is new enough; else an older Go fetches the official toolchain as the
@@ -23,6 +25,8 @@ GO_FETCHED=go1.26.8
 GO_SUM_AMD64='h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM='
 GO_SUM_ARM64='h1:sYL/O6MqS68ML0kjsQ36WoYIpJqkw60TxizWUYUKQMc='
 GOLANGCI_LINT=v2.15.0
+AXE=4.14.1
+AXE_SUM='sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=='
 NFPM=v2.48.0
 CYCLONEDX=v1.10.0
 
@@ -155,6 +159,56 @@ setup_check() {
 	need shellcheck shellcheck
 	install_missing
 	go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$GOLANGCI_LINT"
+	deb_programs prometheus promtool prometheus
+}
+
+# deb_programs PACKAGE PROGRAM... unpacks programs of a Debian package into
+# .tools/bin, since installing it would start its service.
+deb_programs() {
+	local package=$1 program all=1
+	shift
+	for program in "$@"; do [ -x "$tools/bin/$program" ] || all=0; done
+	[ $all = 0 ] || return 0
+	have apt-get || die "missing: $* (Debian's package $package)"
+	say "fetching $package"
+	local tmp
+	tmp=$(mktemp -d)
+	chmod 755 "$tmp" # apt's own user writes there
+	if ! (cd "$tmp" && { apt-get download -q "$package" || { apt-get update -q && apt-get download -q "$package"; }; }) </dev/null >"$tmp/log" 2>&1; then
+		tail -n 5 "$tmp/log" >&2
+		rm -rf "$tmp"
+		die "apt-get could not fetch $package"
+	fi
+	dpkg-deb -x "$tmp"/*.deb "$tmp/root"
+	mkdir -p "$tools/bin"
+	for program in "$@"; do install -m 755 "$tmp/root/usr/bin/$program" "$tools/bin/$program"; done
+	rm -rf "$tmp"
+}
+
+# setup_web needs npm for axe-core; where there is none, the accessibility
+# tests skip and say so.
+setup_web() {
+	need chromium chromium
+	need /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
+	need /usr/share/doc/fonts-inter fonts-inter
+	install_missing
+	deb_programs prometheus promtool prometheus
+	[ ! -e "$tools/web/axe-$AXE.js" ] || return 0
+	if ! have npm; then
+		say "no npm here: axe-core is left out"
+		return 0
+	fi
+	local tmp
+	tmp=$(mktemp -d)
+	if (cd "$tmp" && npm pack --silent "axe-core@$AXE") >/dev/null 2>&1 &&
+		[ "sha512-$(openssl dgst -sha512 -binary "$tmp"/axe-core-*.tgz | base64 -w0)" = "$AXE_SUM" ]; then
+		mkdir -p "$tools/web"
+		tar -xzOf "$tmp"/axe-core-*.tgz package/axe.min.js >"$tmp/axe.js"
+		mv "$tmp/axe.js" "$tools/web/axe-$AXE.js"
+	else
+		say "axe-core $AXE could not be fetched, or is not the one that is expected: left out"
+	fi
+	rm -rf "$tmp"
 }
 
 setup_release() {
@@ -170,7 +224,7 @@ setup_build # the others need Go
 for group in "$@"; do
 	case $group in
 	build) ;;
-	check | release) "setup_$group" ;;
-	*) die "unknown group '$group': build, check or release" ;;
+	check | release | web) "setup_$group" ;;
+	*) die "unknown group '$group': build, check, release or web" ;;
 	esac
 done

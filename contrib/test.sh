@@ -9,6 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 failed=() skipped=()
 
+# Without these the tests that need them skip, and say so.
+contrib/setup.sh web || skipped+=("tests in a browser and with Prometheus: these cannot be fetched")
+
 echo "== unit tests"
 go test ./... || failed+=("unit tests")
 
