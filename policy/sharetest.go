@@ -62,9 +62,10 @@ type ShareTest struct {
 var bets = []float64{0.05, 0.15, 0.4, 0.9}
 
 const (
-	// mostRecent bounds the jobs of a kind that another is ranked among, so
-	// that a change of the load is forgotten.
-	mostRecent = 200
+	// mostRecent bounds the jobs of a kind that another is ranked among: how
+	// long jobs wait changes with the load, and only jobs of about the same time
+	// have seen the same.
+	mostRecent = 50
 	// leastRecent is how many there must be for an open wait to be ranked last.
 	leastRecent = 20
 )
