@@ -34,6 +34,8 @@ var benches = []bench{
 	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
 	{"history", "a year of accounting imported, killed and resumed", history},
 	{"headline", "placement in the simulator: rifling beside Slurm, strict consolidation and others; HEADLINE=full or quick", headline},
+	{"order", "mean JCT by order alone: learned beside QSSF, fit-first, Tiresias, F1 on their own data", order},
+	{"hpc", "bounded slowdown by order alone on batch traces: learned beside RLScheduler", hpc},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
 }
 

@@ -95,22 +95,39 @@ type sequence struct {
 // ends before the chosen job could start by what the running ones asked for,
 // as known when it was chosen.
 func Sequence(m BatchMachine, jobs []Batch, score Score, backfill bool) ([]int, error) {
-	s := &sequence{m: m, jobs: jobs, starts: make([]int, len(jobs)), keys: make([][2]float64, len(jobs)), free: m.Nodes, backfill: backfill}
+	s, err := newSequence(m, jobs, backfill)
+	if err != nil {
+		return nil, err
+	}
 	for i, b := range jobs {
-		if m.nodes(b.Procs) > m.Nodes {
-			return nil, fmt.Errorf("job %d asks for %d processors of %d", i, b.Procs, m.Procs)
-		}
 		s.keys[i][0], s.keys[i][1] = score.Of(b)
 	}
 	for s.fill() {
 		s.sort(func(i int) [2]float64 { return s.keys[i] })
-		first := s.queue[0]
-		if !s.fits(first) {
-			s.await(first)
-		}
-		s.start(first)
+		s.serve(s.queue[0])
 	}
 	return s.starts, nil
+}
+
+func newSequence(m BatchMachine, jobs []Batch, backfill bool) (*sequence, error) {
+	for i, b := range jobs {
+		if m.nodes(b.Procs) > m.Nodes {
+			return nil, fmt.Errorf("job %d asks for %d processors of %d", i, b.Procs, m.Procs)
+		}
+	}
+	s := &sequence{m: m, jobs: jobs, starts: make([]int, len(jobs)), keys: make([][2]float64, len(jobs)), free: m.Nodes, backfill: backfill}
+	for i := range s.starts {
+		s.starts[i] = -1
+	}
+	return s, nil
+}
+
+// serve starts the chosen job once it fits.
+func (s *sequence) serve(j int) {
+	if !s.fits(j) {
+		s.await(j)
+	}
+	s.start(j)
 }
 
 // fill sees to it that the queue holds a job; false at the end.
