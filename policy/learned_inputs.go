@@ -47,7 +47,7 @@ type QueueFacts struct {
 }
 
 const (
-	shortestRun = 10     // below which run times are not told apart, s
+	shortestRun = 1      // below which run times are not told apart, s
 	longestRun  = 604800 // taken where there is neither a prediction nor a limit, s
 )
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,9 +29,9 @@ const (
 	hpcSeeds       = 3
 	hpcGenerations = 10
 	hpcPopulation  = 10
-	hpcBlock       = 64   // jobs that stay together in a sequence to learn from
-	hpcSequences   = 16   // to learn from
-	hpcCloseness   = 0.02 // cost of a weight that is one step from its start
+	hpcBlock       = 64    // jobs that stay together in a sequence to learn from
+	hpcSequences   = 16    // to learn from
+	hpcCloseness   = 0.005 // cost of a weight that is one step from its start
 )
 
 // hpc replays RLScheduler's protocol under an order that was trained on those
@@ -155,7 +156,7 @@ func batchStart() *policy.Model {
 
 func (b batchTraining) train(ctx context.Context, seed uint64) (*policy.Model, error) {
 	start := batchStart()
-	base, err := batchMean(b.machine, b.windows, start)
+	base, err := b.cost(start)
 	if err != nil {
 		return nil, err
 	}
@@ -170,17 +171,31 @@ func (b batchTraining) train(ctx context.Context, seed uint64) (*policy.Model, e
 		return m
 	}
 	p, err := search.Run(ctx, hpcGenerations, benchWorkers, func(_ context.Context, _ int, w []float64) (float64, error) {
-		v, err := batchMean(b.machine, b.windows, with(w))
+		v, err := b.cost(with(w))
 		for i, d := range search.Steps {
 			step := (w[i] - search.Start[i]) / d
-			v += base * hpcCloseness * step * step
+			v += hpcCloseness * step * step
 		}
-		return v / base, err
+		return v - base, err
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("train an order: %w", err)
 	}
 	return with(p.Weights), nil
+}
+
+// cost is the mean over the lists of the logarithms of their bounded slowdowns:
+// one crowded list must not be all that is learned from.
+func (b batchTraining) cost(model *policy.Model) (float64, error) {
+	sum := 0.0
+	for _, w := range b.windows {
+		v, err := batchMean(b.machine, [][]peer.Batch{w}, model)
+		if err != nil {
+			return 0, err
+		}
+		sum += math.Log(v) / float64(len(b.windows))
+	}
+	return sum, nil
 }
 
 // batchMean is the mean bounded slowdown over lists of jobs under a model.
