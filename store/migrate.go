@@ -60,7 +60,8 @@ func SchemaVersion() int {
 }
 
 // migrate runs the steps that the file has not seen, each in a transaction of
-// its own, so that a crash leaves a whole step or none. Opening a file cannot be
+// its own, so that a crash leaves a whole step or none. A file that holds
+// something is copied first, to path.schemaN, so that an upgrade can be undone. Opening a file cannot be
 // interrupted, so there is no context.
 func (s *Store) migrate() error {
 	all, err := migrations()
@@ -81,6 +82,11 @@ func (s *Store) migrate() error {
 	}
 	if have > len(all) {
 		return s.newer(have)
+	}
+	if have > 0 && have < len(all) {
+		if err := s.backup(have); err != nil {
+			return s.explainBackup(have, err)
+		}
 	}
 	for _, m := range all[have:] {
 		if err := s.step(m); err != nil {
@@ -153,8 +159,12 @@ func (s *Store) empty() bool {
 }
 
 func (s *Store) newer(have int) error {
-	return slurm.WithHint(fmt.Errorf("%s: %w: %d, this program knows %d", s.path, ErrNewer, have, SchemaVersion()),
-		"use the programs of the newer release; a schema is never taken back")
+	hint := "use the programs of the newer release; a schema is never taken back"
+	if copied := newestBackup(s.path); copied != "" {
+		hint += fmt.Sprintf(". To go back all the same: call `rifling release` of the newer release, stop riflingd, remove %s-wal and -shm, and move %s to %s; what came after it is lost",
+			s.path, copied, s.path)
+	}
+	return slurm.WithHint(fmt.Errorf("%s: %w: %d, this program knows %d", s.path, ErrNewer, have, SchemaVersion()), "%s", hint)
 }
 
 func (s *Store) foreign() error {
