@@ -6,6 +6,6 @@
 set -e
 
 if [ -d /run/systemd/system ]; then
-	systemctl daemon-reload
+	systemctl daemon-reload || true
 	systemctl try-restart rifling-collector.service 2>/dev/null || true
 fi

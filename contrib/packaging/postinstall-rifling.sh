@@ -12,7 +12,7 @@ chgrp rifling /etc/rifling /etc/rifling/rifling.yaml 2>/dev/null || true
 chown rifling:rifling /var/lib/rifling
 
 if [ -d /run/systemd/system ]; then
-	systemctl daemon-reload
+	systemctl daemon-reload || true
 	systemctl try-restart rifling-slurmrestd.service riflingd.service rifling-watchdog.timer 2>/dev/null || true
 fi
 # A first install: deb passes no older version, rpm the number of installed ones.

@@ -9,7 +9,7 @@ set -e
 case ${1:-} in
 remove | 0)
 	rm -rf /var/lib/private/rifling-collector /var/lib/rifling-collector
-	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+	if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 	;;
 purge)
 	if [ ! -e /usr/bin/riflingd ] && [ ! -d /var/lib/rifling ]; then

@@ -9,7 +9,7 @@ set -e
 case ${1:-} in
 remove | 0)
 	rm -rf /run/rifling
-	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+	if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 	;;
 purge)
 	rm -rf /var/lib/rifling /etc/rifling /run/rifling
