@@ -20,7 +20,7 @@ func (d *daemon) brakes() (cycle.Brakes, error) {
 	return cycle.Brakes{
 		Word:     func() *cycle.Held { return d.word(time.Now(), quiet) },
 		Resume:   d.resumed,
-		Load:     d.load,
+		Load:     d.slurmctldLoad,
 		Fallback: d.conf.NewFallback(),
 	}, nil
 }
@@ -63,8 +63,8 @@ func (d *daemon) resumed() bool {
 	return was
 }
 
-// load asks slurmctld how it fares.
-func (d *daemon) load(ctx context.Context) (cycle.Load, error) {
+// slurmctldLoad asks slurmctld how it fares.
+func (d *daemon) slurmctldLoad(ctx context.Context) (cycle.Load, error) {
 	began := time.Now()
 	diag, err := d.client.Diag(ctx)
 	return cycle.Load{Answer: time.Since(began), Threads: diag.ServerThreads, Schedule: diag.ScheduleLast}, err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,19 +32,32 @@ func (d *daemon) listen() (*server, error) {
 		mux.Handle("POST /v1/samples", h)
 	}
 	d.servePage(mux)
+	var secure *tls.Config
+	if l.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(l.CertFile, l.KeyFile)
+		if err != nil {
+			return nil, slurm.WithHint(fmt.Errorf("listen: %w", err), "listen.cert-file and listen.key-file are PEM files that belong together")
+		}
+		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
 	ln, err := net.Listen("tcp", l.Address)
 	if err != nil {
 		return nil, slurm.WithHint(fmt.Errorf("listen: %w", err),
 			"another riflingd may be running, or listen.address is not this host's")
 	}
+	if host, _, err := net.SplitHostPort(ln.Addr().String()); err == nil && secure == nil && l.SecretFile != "" && !net.ParseIP(host).IsLoopback() {
+		d.log.Warn("collectors send their secret in the clear: listen.address is not this machine's alone and there is no certificate",
+			"hint", "set listen.cert-file and listen.key-file, or keep the network between nodes and daemon to yourself")
+	}
+	ln = newBounded(ln, maxConnections)
 	s := &server{http: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, TLSConfig: secure,
 	}}
 	go func() {
 		var err error
-		if l.CertFile != "" {
-			err = s.http.ServeTLS(ln, l.CertFile, l.KeyFile)
+		if secure != nil {
+			err = s.http.ServeTLS(ln, "", "")
 		} else {
 			err = s.http.Serve(ln)
 		}

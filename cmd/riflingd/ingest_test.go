@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -41,6 +42,7 @@ type ingesting struct {
 	t                 *testing.T
 	address, db, conf string
 	cmd               *exec.Cmd
+	log               io.Writer // what it says; nil: nobody listens
 }
 
 func newIngesting(t *testing.T) *ingesting {
@@ -72,6 +74,7 @@ func (d *ingesting) start() {
 	}
 	d.cmd = exec.Command(exe)
 	d.cmd.Env = append(os.Environ(), asDaemon+"="+d.conf)
+	d.cmd.Stderr = d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}

@@ -53,6 +53,13 @@ unless told to steer. "rifling release" takes everything back.`,
 			if err != nil {
 				return err
 			}
+			warnings, err := c.CheckFiles(path)
+			if err != nil {
+				return err
+			}
+			for _, w := range warnings {
+				fmt.Fprintf(log, "riflingd: warning: %s\n", w)
+			}
 			return run(cmd.Context(), c, once, log)
 		},
 	}

@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,33 +28,17 @@ type telemetry struct {
 
 func newTelemetry(ctx context.Context, c *config.Config, s *store.Store, log *slog.Logger) (*telemetry, error) {
 	t := &telemetry{store: s, open: c.Listen.SecretFile != "" && c.Listen.Address != ""}
-	path := c.Listen.SecretFile
+	secret := collector.SecretFile(c.Listen.SecretFile)
 	if t.open {
-		if _, err := readSecret(path); err != nil {
+		if _, err := secret(); err != nil {
 			return nil, err
 		}
 	}
 	failed := &seldom{log: log}
 	t.receiver = collector.NewReceiver(collector.ReceiverOptions{
-		Secret: func() (string, error) { return readSecret(path) }, Now: time.Now, Keeper: keeper{s}, Failed: failed.note,
+		Secret: secret, Now: time.Now, Keeper: keeper{s}, Failed: failed.note,
 	})
 	return t, t.receiver.Load(ctx)
-}
-
-// readSecret reads the file anew each time, so that it can be changed while the
-// daemon runs.
-func readSecret(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", slurm.WithHint(fmt.Errorf("read the collectors' secret: %w", err),
-			"create listen.secret-file, e.g. `openssl rand -hex 32`, mode 0640, group rifling")
-	}
-	s := strings.TrimSpace(string(b))
-	if s == "" {
-		return "", slurm.WithHint(fmt.Errorf("the collectors' secret in %s is empty", path),
-			"write one, e.g. `openssl rand -hex 32`")
-	}
-	return s, nil
 }
 
 // seldom logs that samples cannot be kept, once in ten minutes: each collector

@@ -83,7 +83,7 @@ func (c *Config) Gap() time.Duration {
 }
 
 func (c *Config) validateBrakes() error {
-	f := c.Brakes.Fallback
+	f, l := c.Brakes.Fallback, c.Listen
 	for _, r := range []struct {
 		bad bool
 		key string
@@ -92,6 +92,7 @@ func (c *Config) validateBrakes() error {
 	}{
 		{c.Limits.PerSecond <= 0 || c.Limits.PerSecond > 1000, "limits.updates-per-second", c.Limits.PerSecond, "use more than 0, at most 1000; limits.max-changes: 0 changes nothing"},
 		{c.Limits.MaxOvertake < 0, "limits.max-overtake", c.Limits.MaxOvertake, "use 0 (never) or more"},
+		{(l.CertFile == "") != (l.KeyFile == ""), "listen.cert-file, listen.key-file", l.CertFile + l.KeyFile, "name both, or neither"},
 		{f.SlowAnswer < 0, "brakes.fallback.slow-answer", f.SlowAnswer, "use 0 (never) or more, e.g. 5s"},
 		{f.Threads < 0, "brakes.fallback.server-threads", f.Threads, "use 0 (never) or more, e.g. 128"},
 		{f.Schedule < 0, "brakes.fallback.schedule", f.Schedule, "use 0 (never) or more, e.g. 10s"},
