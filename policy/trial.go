@@ -31,7 +31,10 @@ type Trial struct {
 	Incumbent, Candidate Policy
 	// Share is the candidate's part of the jobs; 0 observes.
 	Share float64
+	// Since is when the stage began: a state of an earlier time is not resumed.
+	Since time.Time
 
+	broken    string
 	test      ShareTest
 	jobs      map[slurm.JobID]trialJob
 	incumbent map[slurm.JobID]Decision // what each decided last, for its next decision
@@ -88,15 +91,10 @@ func (t *learningTrial) Restore(entries []QEntry) { t.learner.Restore(entries) }
 // Decide asks both and takes the candidate's decisions for the share.
 func (t *Trial) Decide(in Input) Plan {
 	t.score(in)
-	of := func(p Policy, previous map[slurm.JobID]Decision, r *rand.Rand) Plan {
-		own := in
-		own.Previous, own.Rand = t.previous(in, previous), r
-		return p.Decide(own)
-	}
-	plan := of(t.Incumbent, t.incumbent, in.Rand)
-	// Its own numbers, so that the incumbent draws what it would have drawn.
-	seed := rand.NewPCG(hash64(t.Version), uint64(in.Snapshot.TakenAt.UnixNano()))
-	other := of(t.Candidate, t.candidate, rand.New(seed))
+	own := in
+	own.Previous = t.previous(in, t.incumbent)
+	plan := t.Incumbent.Decide(own)
+	other := t.ask(in)
 	byJob := map[slurm.JobID]Decision{}
 	for _, d := range other.Decisions {
 		byJob[d.JobID] = d
@@ -121,6 +119,26 @@ func (t *Trial) Decide(in Input) Plan {
 	}
 	return plan
 }
+
+// ask gets the candidate's plan. It draws numbers of its own, so that the
+// incumbent draws what it would have drawn; and what it breaks is its own.
+func (t *Trial) ask(in Input) (p Plan) {
+	if t.broken != "" {
+		return Plan{}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			t.broken, p = fmt.Sprint(r), Plan{}
+		}
+	}()
+	in.Previous = t.previous(in, t.candidate)
+	in.Rand = rand.New(rand.NewPCG(hash64(t.Version), uint64(in.Snapshot.TakenAt.UnixNano())))
+	return t.Candidate.Decide(in)
+}
+
+// Broken says what went wrong in the candidate, "" for nothing. It is asked no
+// more then.
+func (t *Trial) Broken() string { return t.broken }
 
 func (t *Trial) steers(j *slurm.Job) bool {
 	return t.Share > 0 && !t.test.Alarm && InShare(t.Version, j, t.Share)
@@ -217,29 +235,33 @@ func (t *Trial) Pairs() []PlanPair { return t.pairs }
 // Figures are what the test has seen so far.
 func (t *Trial) Figures() ShareFigures { return t.test.Figures() }
 
+// TrialStateName is the name under which a daemon keeps a trial's state.
+const TrialStateName = "trial"
+
 // trialState is what a restart carries on.
 type trialState struct {
 	Version string                   `json:"version"`
+	Since   time.Time                `json:"since"`
 	Test    ShareTest                `json:"test"`
 	Jobs    map[slurm.JobID]trialJob `json:"jobs"`
 }
 
 // State returns what a restart must know.
 func (t *Trial) State() ([]byte, error) {
-	return json.Marshal(trialState{t.Version, t.test, t.jobs})
+	return json.Marshal(trialState{t.Version, t.Since, t.test, t.jobs})
 }
 
-// Resume goes on from a state that State gave; that of another version, or of
-// another share, begins anew.
+// Resume goes on from a state that State gave; with that of another version,
+// another share or another time the trial begins anew.
 func (t *Trial) Resume(state []byte) error {
-	if state == nil {
+	if len(state) == 0 {
 		return nil
 	}
 	var s trialState
 	if err := json.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("resume the trial of %s: %w", t.Version, err)
 	}
-	if s.Version != t.Version || s.Test.Share != t.Share {
+	if s.Version != t.Version || s.Test.Share != t.Share || !s.Since.Equal(t.Since) {
 		return nil
 	}
 	t.test, t.jobs = s.Test, s.Jobs

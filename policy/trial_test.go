@@ -159,7 +159,7 @@ func TestATrialThatDoesHarmEndsByItself(t *testing.T) {
 
 func TestAStateOfAnotherTrialIsNotTaken(t *testing.T) {
 	a, _ := NewTrial(vA, Slurm{}, DefaultRule(), 0.2)
-	a.test.Alarm = true
+	a.test.Alarm, a.Since = true, noon
 	state, err := a.State()
 	if err != nil {
 		t.Fatal(err)
@@ -167,14 +167,39 @@ func TestAStateOfAnotherTrialIsNotTaken(t *testing.T) {
 	for name, other := range map[string]struct {
 		version string
 		share   float64
+		since   time.Time
 		alarm   bool
-	}{"the same": {vA, 0.2, true}, "another version": {vB, 0.2, false}, "another share": {vA, 0.3, false}} {
+	}{
+		"the same": {vA, 0.2, noon, true}, "another version": {vB, 0.2, noon, false}, "another share": {vA, 0.3, noon, false},
+		"promoted again": {vA, 0.2, noon.Add(time.Hour), false},
+	} {
 		b, _ := NewTrial(other.version, Slurm{}, DefaultRule(), other.share)
+		b.Since = other.since
 		if err := b.Resume(state); err != nil || b.Figures().Alarm != other.alarm {
 			t.Errorf("%s: %v, alarm %v", name, err, b.Figures().Alarm)
 		}
 	}
 	if err := a.Resume([]byte("{")); err == nil {
 		t.Error("a broken state was taken")
+	}
+}
+
+// panics is a policy with a fault.
+type panics struct{}
+
+func (panics) Decide(Input) Plan { panic("no such thing") }
+
+// A fault of the candidate is the candidate's end, and nobody else's.
+func TestAFaultOfTheCandidateHarmsNobody(t *testing.T) {
+	trial, p := NewTrial(vA, DefaultRule(), panics{}, 0.5)
+	in := queueOf(5, noon)
+	alone := DefaultRule().Decide(in)
+	for range 2 {
+		if diff := cmp.Diff(alone, p.Decide(in)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if trial.Broken() != "no such thing" {
+		t.Errorf("the fault reads %q", trial.Broken())
 	}
 }

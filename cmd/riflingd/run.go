@@ -39,6 +39,7 @@ type daemon struct {
 	connected bool
 	pruned    time.Time
 	learned   time.Time // of past jobs
+	policies  policies
 }
 
 func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err error) {
@@ -51,7 +52,7 @@ func run(ctx context.Context, c *config.Config, once bool, logTo io.Writer) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	d := &daemon{conf: c, log: log, said: map[string]bool{}}
+	d := &daemon{conf: c, log: log, said: map[string]bool{}, policies: policies{seen: -1}}
 	if err := d.build(ctx); err != nil {
 		return err
 	}
@@ -165,6 +166,7 @@ func (d *daemon) cycle(ctx context.Context) {
 		d.failed(ctx, err)
 		return
 	}
+	d.choosePolicy(ctx)
 	rep, err := d.loop.Once(ctx)
 	if err != nil {
 		if errors.Is(err, slurm.ErrUnknownVersion) {
@@ -180,6 +182,7 @@ func (d *daemon) cycle(ctx context.Context) {
 	d.metrics.observe(&rep, d.loop)
 	d.publish(&rep)
 	d.report(rep)
+	d.followTrial(ctx, rep.At, rep.Plan.Policy)
 	d.prune(ctx, rep.At)
 	d.learnPast(ctx)
 }
@@ -263,6 +266,9 @@ func (d *daemon) prune(ctx context.Context, now time.Time) {
 		if err := d.store.Prune(ctx, now.Add(-d.conf.Retention)); err != nil {
 			d.log.Warn("old history could not be removed", "err", err)
 		}
+		if err := d.store.PrunePairs(ctx, now.Add(-d.conf.Retention)); err != nil {
+			d.log.Warn("old plans of trials could not be removed", "err", err)
+		}
 	}
 	d.prunePast(ctx, now)
 }
@@ -273,6 +279,7 @@ func (d *daemon) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	results, err := d.loop.Stop(ctx)
+	err = errors.Join(err, d.saveTrial(ctx))
 	back := 0
 	for _, r := range results {
 		switch r.Outcome {
