@@ -100,7 +100,7 @@ func NewRoot(stdout, stderr io.Writer, env Env) *cobra.Command {
 	root.PersistentFlags().String("database", "", "database file, in place of the configured one")
 	root.AddCommand(a.checkCmd(), a.setupCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
 		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.pauseCmd(), a.resumeCmd(), a.releaseCmd(),
-		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.versionCmd())
+		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.trainCmd(), a.policyCmd(), a.versionCmd())
 	addManual(root)
 	return root
 }
