@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,10 +113,26 @@ func Prepare(snap *slurm.Snapshot, o Options) (*Daemon, error) {
 	if o.Listen != "" {
 		listen += ", " + o.Listen
 	}
-	conf := fmt.Sprintf("slurm: {url: %q}\ndatabase: %q\nmode: %s\nlisten: {%s}\n%s\n", d.Server.URL, d.DB, mode, listen, o.Config)
+	topology := filepath.Join(o.Dir, "topology.conf")
+	conf := fmt.Sprintf("slurm: {url: %q, topology-file: %q}\ndatabase: %q\nmode: %s\nlisten: {%s}\n%s\n", d.Server.URL, topology, d.DB, mode, listen, o.Config)
 	return d, errors.Join(
 		os.WriteFile(filepath.Join(o.Dir, "rifling.yaml"), []byte(conf), 0o600),
+		os.WriteFile(topology, []byte(leaves(snap)), 0o600),
 		os.WriteFile(filepath.Join(o.Dir, "secret"), []byte(d.secret+"\n"), 0o600))
+}
+
+// leaves is the scene's topology.conf.
+func leaves(s *slurm.Snapshot) string {
+	under := map[string][]string{}
+	for i := range s.Nodes {
+		under[s.Nodes[i].Leaf] = append(under[s.Nodes[i].Leaf], s.Nodes[i].Name)
+	}
+	var b strings.Builder
+	for _, leaf := range slices.Sorted(maps.Keys(under)) {
+		fmt.Fprintf(&b, "SwitchName=%s Nodes=%s\n", leaf, slurm.CompressHosts(under[leaf]))
+	}
+	fmt.Fprintf(&b, "SwitchName=top Switches=%s\n", slurm.CompressHosts(slices.Sorted(maps.Keys(under))))
+	return b.String()
 }
 
 // clock makes Slurm's clock go.
@@ -241,9 +259,9 @@ func reading(j *slurm.Job, node string, gpus int, seq uint64, at time.Time, ever
 	}
 	switch {
 	case len(j.Nodes) > 1:
-		s.NetRate = kind * 4e9 * noise
+		s.NetRate = kind * 4e9 * float64(gpus) * noise
 	case gpus > 1:
-		s.NVLinkRate = kind * 4e9 * noise
+		s.NVLinkRate = kind * 4e9 * float64(gpus) * noise
 	}
 	return s
 }

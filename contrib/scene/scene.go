@@ -8,6 +8,7 @@ package scene
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -73,7 +74,7 @@ func Lab(ctx context.Context, path string, now time.Time, seed uint64) (_ *slurm
 		spec.Nodes = append(spec.Nodes, sim.NodeSpec{Name: fmt.Sprintf("gpu%02d", i+1), GPUs: 8, GPUType: "a100", CPUs: 64, Leaf: fmt.Sprintf("leaf%d", i/4+1)})
 	}
 	cfg := run.Default(spec)
-	cfg.Seed, cfg.Zero, cfg.Interval, cfg.Recorder, cfg.Noise = seed, begin, time.Minute, s, 0.1
+	cfg.Seed, cfg.Zero, cfg.Interval, cfg.Recorder, cfg.Noise = seed, begin, 2*time.Minute, s, 0.1
 	if cfg.Policy, err = policy.New("rifling", policy.Options{FCFS: true}); err != nil {
 		return nil, err
 	}
@@ -88,12 +89,30 @@ func Lab(ctx context.Context, path string, now time.Time, seed uint64) (_ *slurm
 	if _, err := run.Run(ctx, cfg, run.List(jobs), nil); !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("the simulation ended after %s: %w", last.TakenAt.Sub(begin), err)
 	}
-	return withHostile(last), nil
+	return withHostile(last), fromTheFirst(ctx, s)
+}
+
+// fromTheFirst has a daemon that goes on from the database read the counters
+// in it from the first on: the simulation's were never there.
+func fromTheFirst(ctx context.Context, s *store.Store) error {
+	blob, err := s.LoadState(ctx, "loop")
+	if err != nil {
+		return err
+	}
+	state := map[string]any{}
+	if err := json.Unmarshal(blob, &state); err != nil {
+		return fmt.Errorf("the simulation's check-point: %w", err)
+	}
+	state["Mark"] = 0
+	if blob, err = json.Marshal(state); err != nil {
+		return err
+	}
+	return s.SaveState(ctx, "loop", blob)
 }
 
 // labJobs is a list of work that keeps the lab a little more than full.
 func labJobs(seed uint64) ([]sim.Job, error) {
-	o := workload.Options{Jobs: 1400, Nodes: 8, GPUsPerNode: 8, Load: 1.05, MaxNodes: 4, Spread: 1, MeanWork: 50 * time.Minute}
+	o := workload.Options{Jobs: 1400, Nodes: 8, GPUsPerNode: 8, Load: 0.95, MaxNodes: 4, Spread: 1, MeanWork: 50 * time.Minute}
 	for i := range sim.Models {
 		o.Models = append(o.Models, sim.Models[i].Name)
 	}

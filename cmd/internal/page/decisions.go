@@ -101,7 +101,7 @@ func (q *request) standing(p *decisionsPage) {
 			r.Shown, r.User, r.GPUs = displayID(j), j.User, j.Total()
 		}
 		o, owned := v.Owners[d.JobID]
-		r.Set = owned && o.Shunned == ""
+		r.Set = owned && ownerWords(&o) != ""
 		p.Rows = append(p.Rows, r)
 	}
 }

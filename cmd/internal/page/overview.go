@@ -87,7 +87,7 @@ func (s *Server) overview(q *request) error {
 	v, x := q.view, q.view.sorted()
 	p := &overviewPage{
 		Took: v.Took, GPUs: x.gpus, Used: x.used, ANPR: v.ANPR, ANPRGPUs: v.ANPRGPUs,
-		Pending: len(x.pending), PendingGPUs: x.pendingGPUs, Running: len(x.running), Owned: len(v.Owners), Depth: s.o.Depth,
+		Pending: len(x.pending), PendingGPUs: x.pendingGPUs, Running: len(x.running), Depth: s.o.Depth,
 	}
 	for _, l := range x.leaves {
 		for _, n := range l.nodes {
@@ -100,7 +100,8 @@ func (s *Server) overview(q *request) error {
 		p.Oldest = max(time.Second, v.Snapshot.TakenAt.Sub(x.oldest))
 	}
 	p.Groups, p.Partitions, p.Actions = v.groupRows(), v.partitionRows(), v.actionRows()
-	p.Set, p.SetMore = v.setRows()
+	p.Set, p.Owned = v.setRows()
+	p.SetMore = p.Owned - len(p.Set)
 	st, err := s.o.History.Status(q.Context())
 	if err != nil {
 		return err
@@ -151,8 +152,8 @@ func (s *Server) warnings(v *View, st *store.Status, p *overviewPage) []warning 
 	if v.PutOff > 0 {
 		add("If it stays so, raise limits.max-changes or lower limits.depth.", "%s left to a later cycle.", plural(v.PutOff, "change is", "changes are"))
 	}
-	if v.Mode == "observe" && len(v.Owners) > 0 {
-		add("They are being taken back; rifling release does it at once.", "%s something set though the mode is observe.", plural(len(v.Owners), "job has", "jobs have"))
+	if v.Mode == "observe" && p.Owned > 0 {
+		add("They are being taken back; rifling release does it at once.", "%s something set though the mode is observe.", plural(p.Owned, "job has", "jobs have"))
 	}
 	if p.Running > 0 && (p.LastCounters == 0 || p.LastCounters > time.Hour) {
 		add("Jobs cannot be told apart without them: rifling-collector check on a node.", "GPUs are in use and no counters arrive.")
@@ -255,22 +256,25 @@ func (v *View) actionRows() []actionRow {
 	return out
 }
 
-func (v *View) setRows() (rows []setRow, more int) {
+// setRows lists the waiting jobs on which something is set, and those that are
+// left alone after Slurm refused a change. What a job had set when it started
+// does nothing to it any more.
+func (v *View) setRows() (rows []setRow, all int) {
 	for _, id := range policy.SortedIDs(v.Owners) {
-		if len(rows) == maxSet {
-			return rows, len(v.Owners) - maxSet
+		o, j := v.Owners[id], v.Snapshot.Job(id)
+		what := ownerWords(&o)
+		if j == nil || !j.Pending() || what == "" && o.Shunned == "" {
+			continue
 		}
-		o := v.Owners[id]
-		r := setRow{ID: id, What: ownerWords(&o), Until: o.ExpiresAt, Shunned: o.Shunned}
-		if j := v.Snapshot.Job(id); j != nil {
-			r.Name, r.User = j.Name, j.User
+		all++
+		if len(rows) < maxSet {
+			rows = append(rows, setRow{ID: id, Name: j.Name, User: j.User, What: what, Until: o.ExpiresAt, Shunned: o.Shunned})
 		}
-		rows = append(rows, r)
 	}
-	return rows, 0
+	return rows, all
 }
 
-// ownerWords says what is set on a job.
+// ownerWords says what is set on a job; empty: nothing.
 func ownerWords(o *policy.Owner) string {
 	out := ""
 	add := func(format string, args ...any) {
@@ -279,8 +283,8 @@ func ownerWords(o *policy.Owner) string {
 		}
 		out += fmt.Sprintf(format, args...)
 	}
-	if n := len(o.SetExclude) - len(o.UserExclude); o.SetExclude != nil {
-		add("kept from %s", plural(max(0, n), "node", "nodes"))
+	if n := len(o.SetExclude) - len(o.UserExclude); n > 0 {
+		add("kept from %s", plural(n, "node", "nodes"))
 	}
 	if o.SetRequired != nil {
 		add("on exactly %s", slurm.CompressHosts(o.SetRequired))
@@ -288,10 +292,10 @@ func ownerWords(o *policy.Owner) string {
 	if o.SetSiteFactor != nil && *o.SetSiteFactor != 0 {
 		add("%+d points of priority", *o.SetSiteFactor)
 	}
-	if o.SetNice != nil {
+	if o.SetNice != nil && *o.SetNice != o.UserNice {
 		add("nice %d", *o.SetNice)
 	}
-	return cmp.Or(out, "nothing any more")
+	return out
 }
 
 // spark is the rate of the last day in small.

@@ -227,7 +227,7 @@ func (v *View) jobRow(j *slurm.Job) jobRow {
 		r.Why = cmp.Or(d.Skipped, d.Reason)
 	}
 	o, owned := v.Owners[j.ID]
-	r.Set = owned && (o.SetExclude != nil || o.SetRequired != nil || o.SetSiteFactor != nil || o.SetNice != nil)
+	r.Set = owned && ownerWords(&o) != ""
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"rifling/profile"
@@ -65,6 +66,7 @@ var functions = template.FuncMap{
 	"count": plural,
 	"num":   number[int],
 	"num64": number[int64],
+	"stop":  stop,
 	"hosts": func(nodes []string) string { return slurm.CompressHosts(nodes) },
 	"group": groupName,
 	"class": groupClass,
@@ -197,6 +199,14 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return number(n) + " " + many
+}
+
+// stop ends a sentence that has no end yet.
+func stop(s string) string {
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".?!") {
+		return s
+	}
+	return s + "."
 }
 
 // number writes 12345 as 12,345.
