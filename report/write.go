@@ -20,6 +20,8 @@ type Style struct {
 	Delimiter string
 	// JSON writes one array of objects; it goes before all else.
 	JSON bool
+	// CSV writes comma-separated values as RFC 4180 has them, for spreadsheets.
+	CSV bool
 }
 
 // Write writes the rows in one piece.
@@ -30,6 +32,10 @@ func Write[T any](w io.Writer, l Layout[T], rows []T, s Style) error {
 		if err := writeJSON(&b, l, rows); err != nil {
 			return err
 		}
+	case s.CSV:
+		if err := writeCSV(&b, l, rows, s.NoHeader); err != nil {
+			return err
+		}
 	case s.Parsable:
 		writeParsable(&b, l, rows, s)
 	default:
@@ -37,6 +43,13 @@ func Write[T any](w io.Writer, l Layout[T], rows []T, s Style) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// Marshal returns the rows as a JSON array of objects.
+func Marshal[T any](l Layout[T], rows []T) ([]byte, error) {
+	var b bytes.Buffer
+	err := writeJSON(&b, l, rows)
+	return b.Bytes(), err
 }
 
 // writeJSON keeps the order of the fields, which a map would not.

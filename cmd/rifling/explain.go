@@ -56,9 +56,16 @@ func (a *app) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			me, err := a.only(cfg)
+			if err != nil {
+				return err
+			}
+			if me != "" && story.Job.User != me {
+				return notYours(fmt.Errorf("job %s is of another user", list[0]))
+			}
 			o := explain.Options{Now: a.env.Now(), Interval: cfg.Interval, Depth: cfg.Limits.Depth}
 			if whyNot != "" {
-				if o.WhyNot, err = a.aboutNode(cmd.Context(), s, whyNot); err != nil {
+				if o.WhyNot, err = a.aboutNode(cmd.Context(), s, whyNot, me); err != nil {
 					return err
 				}
 			}
@@ -113,14 +120,19 @@ const nodeTime = 3 * time.Second
 // aboutNode gathers what is known of a node: who ran there in the last cycle,
 // and what Slurm says of it now. A Slurm that does not answer is no error, one
 // that does not know the node is.
-func (a *app) aboutNode(ctx context.Context, s *store.Store, name string) (*explain.Node, error) {
+// Of jobs of others than me, where that is not empty, only their number is told.
+func (a *app) aboutNode(ctx context.Context, s *store.Store, name, me string) (*explain.Node, error) {
 	n := &explain.Node{Name: name}
 	jobs, err := s.Jobs(ctx, store.Filter{Current: true})
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		if j.Running() && slices.Contains(j.Nodes, name) {
+		switch {
+		case !j.Running() || !slices.Contains(j.Nodes, name):
+		case me != "" && j.User != me:
+			n.Others++
+		default:
 			n.Jobs = append(n.Jobs, j)
 		}
 	}

@@ -30,11 +30,18 @@ func (a *app) jobsCmd() *cobra.Command {
 					return nil, err
 				}
 				filter.Current = !all && len(f.jobs) == 0 && f.since == "" && f.until == ""
-				s, err := a.history(cmd)
+				cfg, err := a.config(cmd)
+				if err != nil {
+					return nil, err
+				}
+				s, err := store.OpenReadOnly(cfg.Database)
 				if err != nil {
 					return nil, err
 				}
 				defer s.Close()
+				if filter.Users, err = a.mayAsk(cfg, filter.Users); err != nil {
+					return nil, err
+				}
 				return s.Jobs(cmd.Context(), filter)
 			})
 		},

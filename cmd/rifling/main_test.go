@@ -37,6 +37,7 @@ type site struct {
 	extra string // more lines of configuration
 	// command answers for Slurm's commands; nil: there are none here.
 	command commandFunc
+	asker   func() (Asker, error)
 
 	host    string // stands for the root directory
 	onlyTCP bool   // nothing serves on a unix socket
@@ -61,6 +62,7 @@ func (s *site) run(args ...string) (code int, stdout, stderr string) {
 		Now:     func() time.Time { return s.now },
 		Connect: func(*config.Config) (Slurm, error) { return s.slurm, nil },
 		Run:     s.command,
+		Asker:   s.asker,
 	}
 	var out, errs bytes.Buffer
 	code = Main(context.Background(), append([]string{"--config", conf}, args...), &out, &errs, env)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
@@ -41,6 +42,10 @@ type Env struct {
 	Connect func(*config.Config) (Slurm, error)
 	// Run runs one of Slurm's commands and returns its standard output.
 	Run commandFunc
+	// Asker tells who called; nil: somebody who may see all.
+	Asker func() (Asker, error)
+	// Screen opens the terminal; nil, or one that is nil: there is none.
+	Screen func() (tcell.Screen, error)
 	// Root is where the host's files lie, for tests; "" is the root directory.
 	Root string
 }
@@ -99,7 +104,7 @@ func NewRoot(stdout, stderr io.Writer, env Env) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration file (default "+config.DefaultPath+")")
 	root.PersistentFlags().String("database", "", "database file, in place of the configured one")
 	root.AddCommand(a.checkCmd(), a.setupCmd(), a.statusCmd(), a.jobsCmd(), a.explainCmd(), a.groupsCmd(),
-		a.qtableCmd(), a.reportCmd(), a.historyCmd(), a.pauseCmd(), a.resumeCmd(), a.releaseCmd(),
+		a.qtableCmd(), a.reportCmd(), a.topCmd(), a.historyCmd(), a.pauseCmd(), a.resumeCmd(), a.releaseCmd(),
 		a.traceCmd(), a.simulateCmd(), a.compareCmd(), a.backtestCmd(), a.trainCmd(), a.policyCmd(), a.versionCmd())
 	addManual(root)
 	return root

@@ -28,7 +28,7 @@ type Slurm interface {
 
 // DefaultEnv is the real world: the host's clock and the configured slurmrestd.
 func DefaultEnv() Env {
-	return Env{Now: time.Now, Run: runCommand, Connect: func(cfg *config.Config) (Slurm, error) {
+	return Env{Now: time.Now, Run: runCommand, Asker: currentAsker, Screen: terminal, Connect: func(cfg *config.Config) (Slurm, error) {
 		topology, err := readTopology(cfg.Slurm.TopologyFile)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

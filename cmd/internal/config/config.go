@@ -42,6 +42,7 @@ type Config struct {
 	Policy     string        `mapstructure:"policy"`
 	Order      string        `mapstructure:"order"`
 	Seed       uint64        `mapstructure:"seed"`
+	UsersSee   string        `mapstructure:"users-see"`
 	Interval   time.Duration `mapstructure:"interval"`
 	Retention  time.Duration `mapstructure:"retention"`
 	Manage     Manage        `mapstructure:"manage"`
@@ -135,6 +136,12 @@ type Listen struct {
 	BasePath   string `mapstructure:"base-path"`
 }
 
+// Of whose jobs the command rifling tells plain users.
+const (
+	SeeOwn = "own"
+	SeeAll = "all"
+)
+
 // Who may read the status page.
 const (
 	PageOff      = "off"
@@ -176,6 +183,7 @@ func Default() Config {
 		Policy:    "rifling",
 		Order:     "fcfs",
 		Seed:      1,
+		UsersSee:  SeeOwn,
 		Interval:  15 * time.Second,
 		Retention: 90 * 24 * time.Hour,
 		Manage:    Manage{OptOut: "rifling=off"},

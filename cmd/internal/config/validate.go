@@ -29,6 +29,7 @@ func (c *Config) Validate() error {
 		{!slices.Contains(policy.Names(), c.Policy), "policy", c.Policy, "use rifling, rule, pack or slurm; of the baselines also " + baselines()},
 		{c.Order != "fcfs" && c.Order != "slurm", "order", c.Order, "use fcfs or slurm"},
 		{c.Interval < 100*time.Millisecond, "interval", c.Interval, "use 1s or more; 15s suits most sites"},
+		{c.UsersSee != SeeOwn && c.UsersSee != SeeAll, "users-see", c.UsersSee, "use own or all"},
 		{c.Slurm.URL == "", "slurm.url", c.Slurm.URL, "name slurmrestd, e.g. unix:///run/rifling/slurmrestd.sock"},
 		{c.Slurm.Timeout <= 0, "slurm.timeout", c.Slurm.Timeout, "use e.g. 30s"},
 		{c.Database == "", "database", c.Database, "name a file, e.g. /var/lib/rifling/rifling.db"},
