@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check e2e lab lab-down bench screens fuzz release clean
+.PHONY: help setup build demo test check properties stranded e2e lab lab-down bench screens fuzz release clean
 
 # Tools that setup.sh brought come first. Go's own settings are stated here, so
 # that those of the machine do not change what is built.
@@ -59,6 +59,12 @@ lab: build ## bring up a real Slurm with emulated GPUs; SLURM= NODES= GPUS= SPEE
 
 lab-down: ## stop and remove that lab; SLURM= LAB=
 	@SLURM=$(SLURM) LAB=$(LAB) contrib/lab/lab.sh down
+
+properties: setup ## the invariants' property tests over 10,000 random cases each, the others over 1,000
+	@contrib/properties.sh
+
+stranded: build ## search a real Slurm for requests that exclusions can strand; SLURM=
+	@bin/stranded -slurm $(SLURM)
 
 bench: setup ## run the benchmarks; ONLY=name for one of them
 	go run ./contrib/bench $(if $(ONLY),-only $(ONLY))

@@ -15,6 +15,9 @@ contrib/setup.sh web || skipped+=("tests in a browser and with Prometheus: these
 echo "== unit tests"
 go test ./... || failed+=("unit tests")
 
+echo "== property tests of what must never happen, 10000 random cases each"
+contrib/properties.sh 10000 0 || failed+=("property tests")
+
 if [ "$(id -u)" != 0 ]; then
 	skipped+=("tests on real Slurm: a lab needs root")
 else

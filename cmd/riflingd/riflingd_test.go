@@ -14,6 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
+	"rifling/cmd/internal/config"
+	"rifling/cycle"
+	"rifling/policy"
 	"rifling/slurm"
 )
 
@@ -116,6 +121,36 @@ func TestBadStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever Slurm or a user writes into a reason: a log line stays one line of
+// plain text.
+func TestHostileNamesInTheLog(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var out bytes.Buffer
+		format := rapid.SampledFrom([]string{"text", "json"}).Draw(rt, "format")
+		c := config.Default()
+		c.Log.Format = format
+		log, err := newLogger(&c, &out)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		hostile := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x1b\n\r\x00\u202e\"'=\\\u2028\u009b")))).Draw(rt, "words")
+		d := &daemon{log: log, said: map[string]bool{}}
+		d.report(cycle.Report{
+			GPUs: 1, Odd: map[string]int{hostile: 1},
+			Results: []policy.Result{{Change: policy.Change{Kind: policy.KindSet, Why: hostile}, Outcome: policy.Failed, Detail: hostile}},
+		})
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if len(lines) != 2 {
+			rt.Fatalf("%d lines for two records:\n%q", len(lines), out.String())
+		}
+		for _, r := range strings.Join(lines, "") {
+			if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+				rt.Fatalf("control character %U in %q", r, out.String())
+			}
+		}
+	})
 }
 
 // A warning that begins with a number comes once, not once a number.

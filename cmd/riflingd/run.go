@@ -84,7 +84,7 @@ func newLogger(c *config.Config, w io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
 		return nil, slurm.WithHint(fmt.Errorf("log.level: %w", err), "use debug, info, warn or error")
 	}
-	o := &slog.HandlerOptions{Level: level}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: cleanWords}
 	switch c.Log.Format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, o)), nil
