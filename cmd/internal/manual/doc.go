@@ -5,4 +5,4 @@
 // do. Each program has a hidden verb "man DIR", which the packaging calls.
 package manual
 
-//go:generate go test -count=1 -run ^TestConfigurePage$ . -update
+//go:generate go test -count=1 -run ^(TestConfigurePage|TestTroubleshootPage)$ . -update
