@@ -40,6 +40,7 @@ type workFlags struct {
 func (w *workFlags) add(cmd *cobra.Command) {
 	w.simFlags.add(cmd)
 	fl := cmd.Flags()
+	fl.Lookup("longest").Usage = "longest run time of generated jobs (default 24h)"
 	fl.Lookup("jobs").Usage = "how many jobs each generated list has (default 300), or the first so many of the trace"
 	fl.BoolVar(&w.past, "history", false, "take the site's own jobs, as `rifling history import` has read them")
 	fl.StringVarP(&w.since, "since", "S", "now-60days", "jobs of the history submitted from this time on")
@@ -80,13 +81,18 @@ func (w *workFlags) lists(a *app, cmd *cobra.Command, args []string, train, test
 	if w.made && w.jobs == 0 {
 		w.jobs = 300
 	}
+	if w.made && w.longest == 0 {
+		// A month-long job among some hundred is most of their GPU time, and then
+		// nobody waits.
+		w.longest = 24 * time.Hour
+	}
 	if err := w.prepare(cmd, args); err != nil {
 		return nil, nil, err
 	}
 	if !w.made {
 		return w.trace(args[0], train, test)
 	}
-	w.data = fmt.Sprintf("generated lists of %s, loads %v, %s", count(w.jobs, "job", "jobs"), w.loads, w.words())
+	w.data = fmt.Sprintf("generated lists of %s of at most %v, loads %v, %s", count(w.jobs, "job", "jobs"), w.longest, w.loads, w.words())
 	if len(w.loads) == 0 {
 		w.loads = []float64{generatedLoad}
 	}
