@@ -23,6 +23,7 @@ func ExampleTable() {
 		for action, reward := range map[string]float64{"pack": 0.1, "wait": 0.6} {
 			table.Learn(agent.Transition{
 				State: "comm-bound, scattered", Action: action, Reward: reward, Terminal: true,
+				Prior: map[string]float64{"pack": 0.2, "wait": 0.1}[action],
 			})
 		}
 	}
@@ -40,7 +41,7 @@ func ExampleTable_Choose() {
 	p := agent.DefaultParams()
 	p.Epsilon, p.EpsilonMin = 1, 1
 	table := agent.NewTable(p)
-	choices := []agent.Choice{{Action: "leave", Prior: 1}, {Action: "pack"}, {Action: "wait"}}
+	choices := []agent.Choice{{Action: "leave", Prior: 1}, {Action: "pack", Prior: 0.98}, {Action: "wait"}}
 
 	fmt.Println(table.Choose("s", choices, nil))
 	fmt.Println(table.Choose("s", choices, rand.New(rand.NewPCG(0, 0))).Explored)

@@ -26,21 +26,29 @@ type Params struct {
 	// EpsilonDecay is the number of visits of a state after which half of
 	// Epsilon - EpsilonMin is gone, > 0.
 	EpsilonDecay float64
+	// Reach is how far below the best prior an action's prior may lie to be
+	// tried at random, >= 0: what is expected to do harm is not tried.
+	Reach float64
 	// Margin is how many standard errors an action must be better than the one
 	// that its prior calls best before the greedy choice leaves that one, >= 0.
 	// 0 takes the greatest value as it is.
 	Margin float64
+	// Least is the visits that both must have had before, >= 0. It does not
+	// count where Margin is 0.
+	Least int
 }
 
 // DefaultParams returns the parameters that rifling ships with.
 func DefaultParams() Params {
 	return Params{
 		Alpha:        0.05,
-		Tau:          2 * time.Hour,
+		Tau:          24 * time.Hour,
 		Epsilon:      0.10,
 		EpsilonMin:   0.01,
 		EpsilonDecay: 50,
-		Margin:       1,
+		Reach:        0.05,
+		Margin:       2,
+		Least:        8,
 	}
 }
 
@@ -59,6 +67,8 @@ func (p Params) Validate() error {
 	check(p.EpsilonMin >= 0 && p.EpsilonMin <= p.Epsilon,
 		"epsilon_min %v is not in [0, epsilon %v]", p.EpsilonMin, p.Epsilon)
 	check(p.EpsilonDecay > 0, "epsilon_decay %v is not positive", p.EpsilonDecay)
+	check(p.Reach >= 0, "reach %v is negative", p.Reach)
 	check(p.Margin >= 0, "margin %v is negative", p.Margin)
+	check(p.Least >= 0, "least %d visits are negative", p.Least)
 	return errors.Join(errs...)
 }

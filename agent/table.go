@@ -43,8 +43,8 @@ type Pick struct {
 	Explored bool // drawn at random to learn
 }
 
-// Choose picks one of the choices: with chance Epsilon(state) any of them,
-// else the one of greatest value, subject to Params.Margin. Equal values go to
+// Choose picks one of the choices: with chance Epsilon(state) any of those
+// whose prior is within Params.Reach of the best, else the one of greatest value, subject to Params.Margin. Equal values go to
 // the earlier choice. Without rng it never explores; without choices it
 // returns the zero Pick. Each call with rng and two choices or more draws one
 // number from rng, or two when it explores.
@@ -53,7 +53,9 @@ func (t *Table) Choose(state string, choices []Choice, rng *rand.Rand) Pick {
 		return Pick{}
 	}
 	if rng != nil && len(choices) > 1 && rng.Float64() < t.Epsilon(state) {
-		return t.pick(state, choices[rng.IntN(len(choices))], true)
+		if near := t.near(choices); len(near) > 1 {
+			return t.pick(state, near[rng.IntN(len(near))], true)
+		}
 	}
 	return t.pick(state, t.greedy(state, choices), false)
 }
@@ -63,59 +65,81 @@ func (t *Table) pick(state string, c Choice, explored bool) Pick {
 	return Pick{Action: c.Action, Value: v, Visits: n, Explored: explored}
 }
 
-// greedy returns the choice of greatest value, or the one of greatest prior
-// where the difference is within Margin standard errors.
-func (t *Table) greedy(state string, choices []Choice) Choice {
-	best, base := choices[0], choices[0]
-	bestValue, _ := t.Value(state, best)
-	for _, c := range choices[1:] {
-		if v, _ := t.Value(state, c); v > bestValue {
-			best, bestValue = c, v
+// near are the choices whose prior is within Reach of the best.
+func (t *Table) near(choices []Choice) []Choice {
+	best := math.Inf(-1)
+	for _, c := range choices {
+		best = max(best, prior(c))
+	}
+	out := make([]Choice, 0, len(choices))
+	for _, c := range choices {
+		if prior(c) >= best-t.params.Reach {
+			out = append(out, c)
 		}
+	}
+	return out
+}
+
+// greedy returns the choice of greatest prior, or another of greater value
+// that is surely better: by Margin standard errors, each of the two tried
+// Least times. Of several such it takes the one of greatest value.
+func (t *Table) greedy(state string, choices []Choice) Choice {
+	base := choices[0]
+	for _, c := range choices[1:] {
 		if prior(c) > prior(base) {
 			base = c
 		}
 	}
+	best := base
 	baseValue, _ := t.Value(state, base)
-	if t.params.Margin == 0 || best.Action == base.Action {
-		return best
+	if t.params.Margin == 0 {
+		best, baseValue = choices[0], math.Inf(-1)
 	}
-	if bestValue-baseValue < t.params.Margin*t.stdErr(state, best, base) {
-		return base
+	bestValue := baseValue
+	for _, c := range choices {
+		v, _ := t.Value(state, c)
+		if v > bestValue && (t.params.Margin == 0 || v-baseValue >= t.params.Margin*t.stdErr(state, c, base)) {
+			best, bestValue = c, v
+		}
 	}
 	return best
 }
 
-// stdErr is the standard error of the difference of two choices' values. One
-// visit has no variance yet, so there the error has no bound; a value that is
-// the prior alone has none.
+// stdErr is the standard error of the difference of two choices' values; it has
+// no bound before both were tried Least times.
 func (t *Table) stdErr(state string, a, b Choice) float64 {
 	sum := 0.0
 	for _, c := range []Choice{a, b} {
-		switch e := t.cells[cell{state, c.Action}]; {
-		case e == nil:
-		case e.Visits == 1:
+		e := t.cells[cell{state, c.Action}]
+		if e == nil || e.Visits < t.params.Least {
 			return math.Inf(1)
-		default:
-			sum += e.Var / float64(e.Visits)
 		}
+		se := e.StdErr(t.params.Alpha)
+		sum += se * se
 	}
 	return math.Sqrt(sum)
 }
 
-// Value returns the choice's value in the state, its prior counted as
-// PriorWeight visits, and the visits that it rests on.
+// Value returns the choice's value in the state and the visits that it rests
+// on: its prior, and what was learned beyond the priors of its visits, taken
+// with the weight of the visits against PriorWeight. Learning the difference
+// rather than the value lets decisions that the prior tells apart, though the
+// state does not, teach one cell.
 func (t *Table) Value(state string, c Choice) (value float64, visits int) {
 	e := t.cells[cell{state, c.Action}]
 	if e == nil {
 		return prior(c), 0
 	}
-	w := c.PriorWeight
-	if !(w > 0) || math.IsInf(w, 1) {
-		w = 0
-	}
 	n := float64(e.Visits)
-	return (w*prior(c) + n*e.Value) / (w + n), e.Visits
+	return prior(c) + n*e.Gain()/(weight(c)+n), e.Visits
+}
+
+// weight is the visits that the prior counts for; 0 for what is no number of them.
+func weight(c Choice) float64 {
+	if !(c.PriorWeight > 0) || math.IsInf(c.PriorWeight, 1) {
+		return 0
+	}
+	return c.PriorWeight
 }
 
 // prior is the choice's prior; one that is no finite number counts as 0.
@@ -129,6 +153,7 @@ func prior(c Choice) float64 {
 // Transition is one decision and what came of it.
 type Transition struct {
 	State, Action string
+	Prior         float64       // of the action, when it was chosen
 	Reward        float64       // collected until the next decision, discounted to this one's time
 	Elapsed       time.Duration // until the next decision
 	Next          string        // the state then
@@ -146,7 +171,7 @@ type Transition struct {
 // policy. A reward that is no finite number teaches nothing and is counted:
 // see Refused.
 func (t *Table) Learn(tr Transition) (delta float64) {
-	if !finite(tr.Reward) {
+	if !finite(tr.Reward) || !finite(tr.Prior) {
 		t.refused++
 		return 0
 	}
@@ -162,8 +187,10 @@ func (t *Table) Learn(tr Transition) (delta float64) {
 	}
 	alpha := max(t.params.Alpha, 1/(1+float64(e.Visits)))
 	delta = target - e.Value
+	surprise := target - tr.Prior - e.Gain()
 	e.Value += alpha * delta
-	e.Var = (1 - alpha) * (e.Var + alpha*delta*delta)
+	e.Prior += alpha * (tr.Prior - e.Prior)
+	e.Var = (1 - alpha) * (e.Var + alpha*surprise*surprise)
 	e.Visits++
 	e.Changed = tr.At
 	t.visits[tr.State]++
@@ -173,10 +200,21 @@ func (t *Table) Learn(tr Transition) (delta float64) {
 func (t *Table) bestValue(state string, choices []Choice) float64 {
 	best := math.Inf(-1)
 	for _, c := range choices {
-		v, _ := t.Value(state, c)
-		best = max(best, v)
+		best = max(best, t.level(state, c))
 	}
 	return best
+}
+
+// level is Value without regard to what the priors of the visits were: a mean
+// of the prior and of what was seen, so that it stays within the rewards' range
+// however often it is fed back.
+func (t *Table) level(state string, c Choice) float64 {
+	e := t.cells[cell{state, c.Action}]
+	if e == nil {
+		return prior(c)
+	}
+	w, n := weight(c), float64(e.Visits)
+	return (w*prior(c) + n*e.Value) / (w + n)
 }
 
 func (t *Table) discount(elapsed time.Duration) float64 {
@@ -221,7 +259,7 @@ func (t *Table) Entries() []Entry {
 func (t *Table) Restore(entries []Entry) {
 	clear(t.cells)
 	for _, e := range entries {
-		if finite(e.Value) && finite(e.Var) && e.Var >= 0 && e.Visits > 0 {
+		if finite(e.Value) && finite(e.Prior) && finite(e.Var) && e.Var >= 0 && e.Visits > 0 {
 			t.cells[cell{e.State, e.Action}] = &e
 		}
 	}

@@ -115,7 +115,7 @@ func TestLearnConvergesToTheFixedPoint(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tab := newTable(t, func(p *Params) {
-				p.Alpha, p.Epsilon, p.EpsilonMin, p.Margin = 0.01, 0.3, 0.3, 0
+				p.Alpha, p.Epsilon, p.EpsilonMin, p.Margin, p.Tau = 0.01, 0.3, 0.3, 0, 2*time.Hour
 			})
 			rng := rand.New(rand.NewPCG(1, 2))
 			q := &queue{state: "poor", noise: tt.noise}
@@ -202,7 +202,7 @@ func TestPriorGivesWayToVisits(t *testing.T) {
 	tab := newTable(t, nil)
 	c := Choice{Action: "pack", Prior: 1, PriorWeight: 10}
 	for i, want := range map[int]float64{0: 1, 10: 0.5, 90: 0.1} {
-		tab.Restore([]Entry{{State: "s", Action: "pack", Value: 0, Visits: i}})
+		tab.Restore([]Entry{{State: "s", Action: "pack", Value: 0, Prior: 1, Visits: i}})
 		v, n := tab.Value("s", c)
 		near(t, "value", v, want, 1e-12)
 		if n != i {
@@ -213,7 +213,11 @@ func TestPriorGivesWayToVisits(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	entries := []Entry{
-		{State: "s", Action: "pack", Value: 0.5, Visits: 100, Var: 0.04},
+		{State: "s", Action: "pack", Value: 0.5, Prior: 0, Visits: 100, Var: 0.04},
+		{State: "t", Action: "pack", Value: 0.5, Prior: 1, Visits: 100, Var: 0.04},
+		{State: "t", Action: "even", Value: 0.51, Visits: 100, Var: 0.04},
+		{State: "t", Action: "wait", Value: 0.9, Visits: 100, Var: 0.04},
+		{State: "t", Action: "leaf", Value: 5, Visits: 7, Var: 0.04},
 		{State: "s", Action: "even", Value: 0.51, Visits: 100, Var: 0.04},
 		{State: "s", Action: "wait", Value: 0.9, Visits: 100, Var: 0.04},
 		{State: "s", Action: "leaf", Value: 5, Visits: 1},
@@ -228,27 +232,28 @@ func TestChoose(t *testing.T) {
 		return c
 	}
 	tests := map[string]struct {
+		state   string
 		choices []Choice
 		want    Pick
 	}{
-		"nothing offered, nothing chosen": {nil, Pick{}},
-		"the greatest value":              {actions("pack", "even", "wait"), Pick{"wait", 0.9, 100, false}},
-		"only what is offered":            {actions("pack", "even"), Pick{"pack", 0.5, 100, false}}, // within the margin of the first
+		"nothing offered, nothing chosen": {"s", nil, Pick{}},
+		"the greatest value":              {"s", actions("pack", "even", "wait"), Pick{"wait", 0.9, 100, false}},
+		"only what is offered":            {"s", actions("pack", "even"), Pick{"pack", 0.5, 100, false}}, // within the margin of the first
 		"a difference within the error leaves the prior's choice": {
-			preferPack("even", "pack"), Pick{"pack", 0.5, 100, false}},
-		"a clear difference overrules it": {preferPack("pack", "wait"), Pick{"wait", 0.9, 100, false}},
-		"one lucky visit proves nothing":  {preferPack("pack", "leaf"), Pick{"pack", 0.5, 100, false}},
-		"of equals the first":             {actions("new", "newer"), Pick{"new", 0, 0, false}},
+			"t", preferPack("even", "pack"), Pick{"pack", 0.5, 100, false}},
+		"a clear difference overrules it":  {"t", preferPack("pack", "wait"), Pick{"wait", 0.9, 100, false}},
+		"a few lucky visits prove nothing": {"t", preferPack("pack", "leaf"), Pick{"pack", 0.5, 100, false}},
+		"of equals the first":              {"s", actions("new", "newer"), Pick{"new", 0, 0, false}},
 		"priors alone decide where nothing was seen": {
-			[]Choice{{"a", 0.1, 1}, {"b", 0.2, 1}}, Pick{"b", 0.2, 0, false}},
+			"s", []Choice{{"a", 0.1, 1}, {"b", 0.2, 1}}, Pick{"b", 0.2, 0, false}},
 		"a prior that is no number counts as none": {
-			[]Choice{{"a", math.NaN(), 1}, {"b", 0.2, math.NaN()}, {"c", math.Inf(1), math.Inf(1)}}, Pick{"b", 0.2, 0, false}},
+			"s", []Choice{{"a", math.NaN(), 1}, {"b", 0.2, math.NaN()}, {"c", math.Inf(1), math.Inf(1)}}, Pick{"b", 0.2, 0, false}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tab := newTable(t, nil)
 			tab.Restore(entries)
-			if diff := cmp.Diff(tt.want, tab.Choose("s", tt.choices, nil)); diff != "" {
+			if diff := cmp.Diff(tt.want, tab.Choose(tt.state, tt.choices, nil)); diff != "" {
 				t.Errorf("Choose (-want +got):\n%s", diff)
 			}
 		})
@@ -323,6 +328,35 @@ func TestChooseReturnsOnlyWhatWasOffered(t *testing.T) {
 			t.Fatalf("chose %q, which was not offered: %v", got.Action, choices)
 		}
 	})
+}
+
+// What its prior calls harmful is never tried, and exploring finds all that it
+// does not.
+func TestExploringStaysWithinReach(t *testing.T) {
+	tab := newTable(t, func(p *Params) { p.Epsilon, p.EpsilonMin, p.Reach = 1, 1, 0.05 })
+	choices := []Choice{{"best", -0.1, 3}, {"near", -0.14, 3}, {"harmful", -0.16, 3}}
+	rng := rand.New(rand.NewPCG(1, 1))
+	seen := map[string]int{}
+	for range 400 {
+		seen[tab.Choose("s", choices, rng).Action]++
+	}
+	if seen["harmful"] > 0 || seen["best"] < 100 || seen["near"] < 100 {
+		t.Errorf("tried %v", seen)
+	}
+}
+
+// Two kinds of job share a state, and the prior tells them apart: the action is
+// taken by those that come with a low prior. Nothing else is to be learned.
+func TestWhatThePriorKnowsIsNotLearnedAgain(t *testing.T) {
+	tab := newTable(t, nil)
+	for range 50 {
+		tab.Learn(Transition{State: "s", Action: "pack", Prior: -0.1, Reward: -0.1, Terminal: true})
+		tab.Learn(Transition{State: "s", Action: "wait", Prior: -0.6, Reward: -0.6, Terminal: true})
+	}
+	got := tab.Choose("s", []Choice{{"pack", -0.4, 3}, {"wait", -0.3, 3}}, nil)
+	if got.Action != "wait" || math.Abs(got.Value+0.3) > 1e-9 {
+		t.Errorf("chose %+v, want wait at -0.3", got)
+	}
 }
 
 // With rewards of at most |1| a unit time, normalised by Discounted, no value

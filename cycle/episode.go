@@ -9,10 +9,12 @@ import (
 	"rifling/slurm"
 )
 
-// longRun is the part of the reward's time constant after which a learner
-// learns from a run that has not ended yet, by its predicted length: jobs may
-// run for days.
-const longRun = 0.1
+// longRun is after which time a learner learns from a run that has not ended
+// yet, by its predicted length: jobs may run for days.
+const longRun = 5 * time.Minute
+
+// typicalRun stands for the run time of a job of which nothing is known.
+const typicalRun = time.Hour
 
 // episode is one job from its first decision to its end.
 type episode struct {
@@ -29,6 +31,7 @@ type episode struct {
 // learner learn from runs that gave enough evidence, and returns the episodes
 // that have news: started, learned from, ended.
 func (l *Loop) follow(in policy.Input) (done []policy.Episode, rewards []float64) {
+	blame := l.blame(in.Snapshot)
 	for _, id := range sortedKeys(l.episodes) {
 		e, j := l.episodes[id], in.Snapshot.Job(id)
 		news := true
@@ -44,7 +47,7 @@ func (l *Loop) follow(in policy.Input) (done []policy.Episode, rewards []float64
 			delete(l.episodes, id) // requeued: its next decision opens a new one
 			continue
 		case j.Pending():
-			e.IdleGPUSeconds += float64(policy.IdleNow(e.Decision, e.GPUs)) * l.sinceLast(in).Seconds()
+			e.IdleGPUSeconds += blame * float64(policy.IdleNow(e.Decision, e.GPUs)) * l.sinceLast(in).Seconds()
 			continue
 		}
 		if !e.Learned && l.learnRun(e, in) {
@@ -56,6 +59,21 @@ func (l *Loop) follow(in policy.Input) (done []policy.Episode, rewards []float64
 		}
 	}
 	return done, rewards
+}
+
+// blame is the part of the GPUs of waiting jobs that lie idle because they wait:
+// several that could each have had the same free GPUs share them.
+func (l *Loop) blame(s *slurm.Snapshot) float64 {
+	free, could := 0, 0
+	for i := range s.Nodes {
+		free += s.Nodes[i].FreeGPUs()
+	}
+	for id, e := range l.episodes {
+		if j := s.Job(id); j != nil && j.Pending() && e.Started.IsZero() {
+			could += policy.IdleNow(e.Decision, e.GPUs)
+		}
+	}
+	return min(1, float64(free)/float64(max(1, could)))
 }
 
 func (l *Loop) sinceLast(in policy.Input) time.Duration {
@@ -117,22 +135,24 @@ func (l *Loop) learnRun(e *episode, in policy.Input) bool {
 	run := e.Ended.Sub(e.Started)
 	if e.Ended.IsZero() {
 		so := in.Snapshot.TakenAt.Sub(e.Started)
-		if so.Seconds() < longRun*l.Tau.Seconds() {
+		if so < longRun {
 			return false
 		}
 		run = max(so, in.Profiles[e.JobID].RunTime)
 	}
 	e.NeighbourDelta = l.neighbourDelta(e, in.Snapshot)
 	waited := max(0, e.Started.Sub(e.Since))
-	e.Reward = policy.WaitReward(e.IdleGPUSeconds, e.GPUs, waited, l.Tau) +
-		policy.Later(policy.RunReward(e.Episode, run, l.Tau), waited, l.Tau)
+	e.Reward = policy.WaitReward(e.IdleGPUSeconds, e.GPUs, run) +
+		policy.Later(policy.RunReward(e.Episode), waited, l.Tau)
 	e.Learned = true
 	if f := l.Brakes.Fallback; f != nil {
 		f.Outcome(in.Snapshot.TakenAt, e.State, e.Steered, e.Reward)
 	}
-	if learner, ok := l.Policy.(policy.Learner); ok && e.State != "" {
+	// What was not even considered then has no expectation to be compared with.
+	prior, known := policy.PriorOf(e.Decision, e.Actual)
+	if learner, ok := l.Policy.(policy.Learner); ok && known && e.State != "" {
 		learner.Learn(policy.Step{
-			JobID: e.JobID, State: e.State, Action: e.Actual, Reward: e.Reward,
+			JobID: e.JobID, State: e.State, Action: e.Actual, Prior: prior, Reward: e.Reward,
 			Elapsed: waited + run, At: in.Snapshot.TakenAt,
 		})
 	}
@@ -162,7 +182,7 @@ func (l *Loop) decided(in policy.Input, decisions map[slurm.JobID]policy.Decisio
 			continue
 		}
 		if ok {
-			l.learnStep(e, d, now)
+			l.learnStep(e, d, in)
 		}
 		l.episodes[id] = &episode{
 			Episode: policy.Episode{
@@ -179,15 +199,20 @@ func (l *Loop) decided(in policy.Input, decisions map[slurm.JobID]policy.Decisio
 	}
 }
 
-func (l *Loop) learnStep(e *episode, next policy.Decision, now time.Time) {
+func (l *Loop) learnStep(e *episode, next policy.Decision, in policy.Input) {
 	learner, ok := l.Policy.(policy.Learner)
-	if !ok || e.State == "" || next.State == "" || e.State == next.State {
+	prior, known := policy.PriorOf(e.Decision, e.Action)
+	if !ok || !known || e.State == "" || next.State == "" || e.State == next.State {
 		return
+	}
+	now, run := in.Snapshot.TakenAt, in.Profiles[e.JobID].RunTime
+	if run <= 0 {
+		run = typicalRun
 	}
 	waited := now.Sub(e.Since)
 	learner.Learn(policy.Step{
-		JobID: e.JobID, State: e.State, Action: e.Action,
-		Reward:  policy.WaitReward(e.IdleGPUSeconds, e.GPUs, waited, l.Tau),
+		JobID: e.JobID, State: e.State, Action: e.Action, Prior: prior,
+		Reward:  policy.WaitReward(e.IdleGPUSeconds, e.GPUs, run),
 		Elapsed: waited, Next: next.State, Choices: next.Considered, At: now,
 	})
 }

@@ -4,11 +4,14 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"rifling/agent"
 	"rifling/profile"
@@ -254,17 +257,43 @@ func TestSeveralTasksOfAnArrayAreNotBound(t *testing.T) {
 }
 
 func TestReward(t *testing.T) {
-	tau := time.Hour
-	full := RunReward(Episode{GPUs: 8, NPR: 1}, time.Hour, tau)
-	half := RunReward(Episode{GPUs: 8, NPR: 0.5}, 2*time.Hour, tau)
-	slowed := RunReward(Episode{GPUs: 8, NPR: 1, NeighbourDelta: -4}, time.Hour, tau)
-	if full != 0 || half >= 0 || slowed >= 0 {
-		t.Errorf("rewards of a full, a half and a disturbing run: %v %v %v; want 0 and two losses", full, half, slowed)
+	tests := map[string]struct{ got, want float64 }{
+		"a run at its best":                         {RunReward(Episode{GPUs: 8, NPR: 1}), 0},
+		"a run at half speed":                       {RunReward(Episode{GPUs: 8, NPR: 0.5}), -0.5},
+		"four neighbours' GPUs brought to a stop":   {RunReward(Episode{GPUs: 8, NPR: 1, NeighbourDelta: -4}), -0.5},
+		"no better than its best for its neighbour": {RunReward(Episode{GPUs: 1, NPR: 1, NeighbourDelta: -4}), -1},
+		"a tenth of the run's GPU time idle before": {WaitReward(8*360, 8, time.Hour), -0.1},
+		"a long wait in which nothing could start":  {WaitReward(0, 8, time.Hour), 0},
+		"a wait beyond measure":                     {WaitReward(1e9, 8, time.Hour), -1},
+		"a wait for a run of no length":             {WaitReward(1, 8, 0), -1},
 	}
-	if w := WaitReward(8*600, 8, 10*time.Minute, tau); w >= 0 || w < half {
-		t.Errorf("waiting ten minutes costs %v, want less than running at half speed, %v", w, half)
+	for name, tt := range tests {
+		if math.Abs(tt.got-tt.want) > 1e-9 {
+			t.Errorf("%s: reward %v, want %v", name, tt.got, tt.want)
+		}
 	}
-	if w := WaitReward(0, 8, time.Hour, tau); w != 0 {
-		t.Errorf("waiting while nothing could start costs %v", w)
-	}
+}
+
+// With an empty table and no exploring the learner's plan is the rule's,
+// whatever was decided before: it can only be worse by what it learned.
+func TestUntaughtLearnerIsTheRule(t *testing.T) {
+	p := agent.DefaultParams()
+	p.Epsilon, p.EpsilonMin = 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := genInput(t)
+		learner := &Rifling{Table: agent.NewTable(p), Prior: RulePrior, PriorWeight: 3}
+		for range 2 {
+			want, got := DefaultRule().Decide(in), learner.Decide(in)
+			for i, w := range want.Decisions {
+				g := got.Decisions[i]
+				if g.Action != w.Action || !slices.Equal(g.Candidates, w.Candidates) || !slices.Equal(g.Target, w.Target) {
+					t.Fatalf("job %d: %s on %v, the rule %s on %v", w.JobID, g.Action, g.Candidates, w.Action, w.Candidates)
+				}
+				in.Previous[w.JobID] = g
+			}
+			for i := range in.Snapshot.Nodes {
+				in.Snapshot.Nodes[i].GPUsUsed = rapid.IntRange(0, in.Snapshot.Nodes[i].GPUs).Draw(t, "later")
+			}
+		}
+	})
 }

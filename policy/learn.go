@@ -25,7 +25,8 @@ type Step struct {
 	JobID   slurm.JobID
 	State   string
 	Action  Action
-	Reward  float64 // see Cost, negative or 0; of the whole time Elapsed, discounted to its start
+	Prior   float64 // what the prior expected of the action, see PriorOf
+	Reward  float64 // negative or 0: see RunReward and WaitReward
 	Elapsed time.Duration
 	// Next is the state that followed; empty when the job started and its run
 	// is in Reward.
@@ -45,7 +46,7 @@ func (r *Rifling) Learn(s Step) float64 {
 		}
 	}
 	return r.Table.Learn(agent.Transition{
-		State: s.State, Action: string(s.Action), Reward: s.Reward, Elapsed: s.Elapsed,
+		State: s.State, Action: string(s.Action), Prior: s.Prior, Reward: s.Reward, Elapsed: s.Elapsed,
 		Next: s.Next, NextChoices: next, Terminal: s.Next == "", At: s.At,
 	})
 }
@@ -56,31 +57,42 @@ func (r *Rifling) Entries() []QEntry { return r.Table.Entries() }
 // Restore fills the table with cells that were kept.
 func (r *Rifling) Restore(e []QEntry) { r.Table.Restore(e) }
 
-// RunReward is the reward of a run, ours: the change of the GPU-weighted normalized processing
-// rate of all jobs that the placement touches, against all of them running at
-// their best, per GPU of the job:
+// RunReward is the reward of a run, ours: the part of the GPU time that its
+// placement lost, the normalized processing rates of all jobs that it touches
+// against all of them running at their best, per GPU of the job:
 //
-//	rate = (g·(NPR-1) + sum over neighbours of g_i·dNPR_i) / g
+//	(g·(NPR-1) + sum over neighbours of g_i·dNPR_i) / g
 //
-// in -1..0 for a job without neighbours, integrated over the run and discounted
-// with time constant tau. It counts GPU time lost, not work done: a slower run
-// of the same work lasts longer, and a reward for work done would not tell the
-// two apart. Dividing by the job's own GPUs rather than the cluster's keeps
-// jobs of different sizes in one state comparable; per job it is the same order.
-func RunReward(e Episode, run, tau time.Duration) float64 {
+// in -1..0 for a job without neighbours. It is a part and not a sum of time, so
+// that long and short jobs in one state teach the same, and on the scale of the
+// rule's values. Dividing by the job's own GPUs rather than the cluster's keeps
+// jobs of different sizes comparable.
+func RunReward(e Episode) float64 {
 	g := float64(max(1, e.GPUs))
-	rate := (g*(e.NPR-1) + e.NeighbourDelta) / g
-	return agent.Discounted(clamp(rate, -1), run, tau)
+	return clamp((g*(e.NPR-1)+e.NeighbourDelta)/g, -1)
 }
 
-// WaitReward is the same for waiting: the share of the job's GPUs that stayed
-// idle because it waited though a shape was free, over the time it waited.
-func WaitReward(idleGPUSeconds float64, gpus int, waited, tau time.Duration) float64 {
-	if waited <= 0 {
+// WaitReward is the same for waiting: the GPU time that lay idle because the
+// job waited though a shape was free, against that of its run. -1 at worst.
+func WaitReward(idleGPUSeconds float64, gpus int, run time.Duration) float64 {
+	if idleGPUSeconds <= 0 {
 		return 0
 	}
-	rate := idleGPUSeconds / waited.Seconds() / float64(max(1, gpus))
-	return -agent.Discounted(clamp(rate, 0), waited, tau)
+	if run <= 0 {
+		return -1
+	}
+	return -clamp(idleGPUSeconds/(run.Seconds()*float64(max(1, gpus))), 0)
+}
+
+// PriorOf is what was expected of an action when the decision was made; false
+// when it was not considered.
+func PriorOf(d Decision, a Action) (float64, bool) {
+	for _, o := range d.Considered {
+		if o.Action == a {
+			return o.Prior, true
+		}
+	}
+	return 0, false
 }
 
 // clamp brings x into lo..1.

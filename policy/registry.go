@@ -54,9 +54,14 @@ func (o Options) rifling() *Rifling {
 	r := &Rifling{
 		Table: agent.NewTable(cmp.Or(o.Agent, agent.DefaultParams())), FCFS: o.FCFS, PriorWeight: cmp.Or(o.PriorWeight, 3),
 	}
-	if !o.NoPrior {
-		r.Prior = o.rule().Value
+	if o.NoPrior {
+		// Nothing is known better, so all is tried and the best taken as it comes.
+		p := cmp.Or(o.Agent, agent.DefaultParams())
+		p.Margin = 0
+		r.Table = agent.NewTable(p)
+		return r
 	}
+	r.Prior = o.rule().Value
 	return r
 }
 

@@ -25,9 +25,10 @@ type Rifling struct {
 	PriorWeight float64
 }
 
-// Decide plans by the table. A job keeps its last decision while its state is
-// the same and the action is still offered, so that exploring does not make
-// the exclusions flap from one cycle to the next.
+// Decide plans by the table. What is tried to learn stays while the job's state
+// is the same and the action is still offered, so that exploring does not make
+// the exclusions flap from one cycle to the next. All else is chosen anew: with
+// an empty table and no exploring the plan is the rule's.
 func (r *Rifling) Decide(in Input) Plan {
 	p := decide("rifling", in, r.FCFS, func(b *board, j *slurm.Job, d *Decision) map[string]int {
 		f, ok := b.fit(j)
@@ -78,9 +79,9 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 	}
 	value := func(a Action) (float64, int) { return r.Table.Value(d.State, choices[byAction(a)]) }
 	i := -1
-	if last, ok := in.Previous[f.j.ID]; ok && last.State == d.State {
+	if last, ok := in.Previous[f.j.ID]; ok && last.Explored && last.State == d.State {
 		if i = byAction(last.Action); i >= 0 {
-			d.Explored = last.Explored
+			d.Explored = true
 			d.Value, _ = value(last.Action)
 		}
 	}

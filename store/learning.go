@@ -52,9 +52,9 @@ func (s *Store) SaveTable(ctx context.Context, at time.Time, entries []policy.QE
 		if _, err := tx.ExecContext(ctx, `DELETE FROM qvalues`); err != nil {
 			return err
 		}
-		const q = `INSERT INTO qvalues (state, action, value, visits, var, changed, saved) VALUES (?, ?, ?, ?, ?, ?, ?)`
+		const q = `INSERT INTO qvalues (state, action, value, prior, visits, var, changed, saved) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 		return each(ctx, tx, q, entries, func(e policy.QEntry) []any {
-			return []any{e.State, e.Action, e.Value, e.Visits, e.Var, epoch(e.Changed), epoch(at)}
+			return []any{e.State, e.Action, e.Value, e.Prior, e.Visits, e.Var, epoch(e.Changed), epoch(at)}
 		})
 	})
 }
@@ -65,16 +65,17 @@ func (s *Store) LoadTable(ctx context.Context) ([]policy.QEntry, error) {
 	var rows []struct {
 		State, Action string
 		Value, Var    float64
+		Prior         float64
 		Visits        int
 		Changed       int64
 	}
-	const q = `SELECT state, action, value, visits, var, changed FROM qvalues ORDER BY state, action`
+	const q = `SELECT state, action, value, prior, visits, var, changed FROM qvalues ORDER BY state, action`
 	if err := s.db.SelectContext(ctx, &rows, q); err != nil {
 		return nil, explain(s.path, "read the learner's table of", err)
 	}
 	var out []policy.QEntry
 	for _, r := range rows {
-		out = append(out, policy.QEntry{State: r.State, Action: r.Action, Value: r.Value,
+		out = append(out, policy.QEntry{State: r.State, Action: r.Action, Value: r.Value, Prior: r.Prior,
 			Visits: r.Visits, Var: r.Var, Changed: instant(r.Changed)})
 	}
 	return out, nil

@@ -55,7 +55,7 @@ type Config struct {
 // Default returns the daemon's own settings where it has them.
 func Default(spec sim.Spec) Config {
 	return Config{
-		Spec: spec, Slurm: sim.DefaultSlurm(), Profile: profile.DefaultOptions(), Mode: cycle.Steer, Tau: time.Hour,
+		Spec: spec, Slurm: sim.DefaultSlurm(), Profile: profile.DefaultOptions(), Mode: cycle.Steer, Tau: 24 * time.Hour,
 		Limits: policy.Limits{
 			Depth: 50, SlackNodes: 1, MaxOffset: 1000, MaxWait: 2 * time.Hour, MaxChanges: 50, TTL: 10 * time.Minute,
 		},
