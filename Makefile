@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check properties stranded e2e lab lab-down bench screens fuzz release clean
+.PHONY: help setup build demo test check properties stranded e2e lab lab-down bench screens fuzz release install-test newcomer docs-test rpm-test clean
 
 # Tools that setup.sh brought come first. Go's own settings are stated here, so
 # that those of the machine do not change what is built.
@@ -25,7 +25,7 @@ LAB ?= $(SLURM)
 FUZZTIME ?= 20s
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## bring the tools (apt-get as root, .tools/ otherwise); quick when all is there
 	@contrib/setup.sh build
@@ -79,6 +79,18 @@ fuzz: setup ## every fuzz test for FUZZTIME=20s
 release: build ## tarball, deb and rpm with checksums into dist/
 	@contrib/setup.sh release
 	@VERSION=$(VERSION) contrib/packaging/build.sh
+
+install-test: release ## install, steer, upgrade, remove and purge the deb beside a real Slurm; SLURM= (root)
+	@SLURM=$(SLURM) contrib/packaging/install-test.sh
+
+rpm-test: release ## what the rpms hold and do, by rpm's own tools
+	@contrib/packaging/rpm-test.sh
+
+newcomer: release ## follow docs/install.md word for word on a real Slurm, timed; SLURM= (root)
+	@SLURM=$(SLURM) contrib/packaging/docs-test.sh
+
+docs-test: release ## the same for every page with commands; SLURM= (root)
+	@SLURM=$(SLURM) contrib/packaging/docs-test.sh all
 
 clean: ## remove what was built, but not the tools
 	rm -rf bin dist
