@@ -20,6 +20,7 @@ type cluster struct {
 	up               []bool
 	leaf             []int32 // index of the leaf switch
 	leaves           int
+	leafSets         []leafSet
 	nic              []float64
 	holders          int     // jobs that hold GPUs
 	completing       []int32 // jobs that have ended there and still hold GPUs
@@ -33,6 +34,7 @@ type cluster struct {
 	qos              map[string]int
 	most             int // GPUs of the largest node
 	totalGPUs, inUse int
+	totalCPUs        int
 	idle, scattered  int           // GPUs free on nodes in service; those of them on nodes that are partly taken
 	holds            [][]*JobState // jobs by node that hold GPUs there
 	touched          NodeSet       // nodes whose jobs changed since a scheduler looked
@@ -40,6 +42,28 @@ type cluster struct {
 	spanning         [][]*JobState // jobs by node that span nodes and have a model
 	maxQOS, fac      int
 	tight            bool // a node may run out of CPUs before GPUs though a job takes one a GPU
+}
+
+// leafSet is the nodes under a leaf switch, as the words of a NodeSet from one
+// of them on.
+type leafSet struct {
+	from  int
+	words []uint64
+}
+
+func leafSets(leaf []int32, leaves int) []leafSet {
+	out := make([]leafSet, leaves)
+	for n, l := range leaf {
+		s := &out[l]
+		if s.words == nil {
+			s.from = n >> 6
+		}
+		for len(s.words) <= n>>6-s.from {
+			s.words = append(s.words, 0)
+		}
+		s.words[n>>6-s.from] |= 1 << (n & 63)
+	}
+	return out
 }
 
 type partition struct {
@@ -87,8 +111,10 @@ func newCluster(spec Spec) (*cluster, error) {
 		c.all.Add(i)
 		c.most = max(c.most, s.GPUs)
 		c.totalGPUs += s.GPUs
+		c.totalCPUs += int(c.cpus[i])
 	}
 	c.leaves = len(leaves)
+	c.leafSets = leafSets(c.leaf, c.leaves)
 	c.byFree = make([]NodeSet, c.most+1)
 	for g := range c.byFree {
 		c.byFree[g] = NewNodeSet(n)

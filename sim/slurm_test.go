@@ -97,9 +97,9 @@ func TestSlurm(t *testing.T) {
 			tree, prompt(), []Job{onEach(0, 2, 4, 10), onEach(0, 3, 4, 10)},
 			"1 0-10 n0:4 n1:4; 2 0-10 n2:4 n3:4 n4:4",
 		},
-		"an open request goes where most is free": {
+		"an open request does not look where most is free": {
 			small(4, 4), prompt(), []Job{job(0, 2, 100), open(1, 2, 10)},
-			"2 1-11 n1:2; 1 0-100 n0:2",
+			"2 1-11 n0:2; 1 0-100 n0:2",
 		},
 		"an open request may be scattered": {
 			small(4, 4), prompt(), []Job{job(0, 2, 100), open(1, 6, 10)},
@@ -219,7 +219,7 @@ func (w watched) Pass(st *State, what Change) {
 	m.reach(m.base, head)
 	m.plan.refresh()
 	least, _ := head.nodeRange()
-	if after := m.plan.nth(m.base, least, head.perNode()); after > planned {
+	if after := m.plan.sorted(head.perNode()).nth(m.base, least); after > planned {
 		w.t.Fatalf("at %v a pass put the first job off from %v to %v", st.now, planned, after)
 	}
 }
@@ -301,5 +301,29 @@ func TestShortCutsOfThePlan(t *testing.T) {
 	})
 	if seen == 0 {
 		t.Error("no job ever had to wait")
+	}
+}
+
+// slurmctld counts the CPUs that come with GPUs in the size of a job only after
+// it has looked for a place for it: until the next calculation, jobs on one node
+// are of one size.
+func TestSizeGrowsWithTheFirstLook(t *testing.T) {
+	s := prompt()
+	s.Basic = false
+	s.Weights = PriorityWeights{JobSize: 1000}
+	s.Calc = time.Minute
+	for name, tc := range map[string]struct {
+		free int // when the node is free again
+		want string
+	}{
+		"before": {30, "1 0-30 n0:4; 2 30-40 n0:1; 3 40-50 n0:4"},
+		"after":  {90, "1 0-90 n0:4; 3 90-100 n0:4; 2 100-110 n0:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rs, _ := simulate(t, small(4), NewSlurm(s), listed(job(0, 4, tc.free), job(1, 1, 10), job(2, 4, 10)))
+			if got := story(rs); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
 	}
 }

@@ -13,17 +13,19 @@ import (
 // fitter picks nodes as select/cons_tres does.
 //
 // A request with a fixed number of GPUs on each node sees all nodes that can
-// serve it as equal. An open one (--gpus) prefers the nodes with the most free
-// GPUs: they get the lower weight, and a group of nodes of one weight is used
-// up before the next is looked at.
+// serve it as equal. An open one (--gpus) prefers nodes that can serve more of
+// it: a group of nodes that could serve the same number of its GPUs is used up
+// before the next is looked at. What a node has free beyond the request does not
+// count.
+//
+// With topology/tree the leaf switch is chosen that has the fewest usable nodes
+// of those with enough nodes, else the one with the most, and its nodes are
+// taken in their order. How many GPUs are free there does not count.
 //
 // Without switches, nodes that stand next to each other in the configuration
-// and have the same weight form a set. Sets are taken by weight, then the
-// tightest that suffices, then the largest; within one a single node that
-// suffices and has the fewest CPUs free, else the nodes in their order. With
-// topology/tree the leaf switch is chosen that has the fewest usable nodes of
-// those that suffice, else the one with the most, and its nodes are taken in
-// their order.
+// and are equal form a set. Of the preferred sets the tightest that suffices is
+// taken, then the largest; within one a single node that suffices and has the
+// fewest CPUs free, else the nodes in their order.
 type fitter struct {
 	c     *cluster
 	cores bool
@@ -148,15 +150,8 @@ func (f *fitter) openLess(j *JobState, least, most int, v view) bool {
 
 // later is try at another time for a request with a fixed number of GPUs on each
 // node: ready tells when each node will serve it.
-func (f *fitter) later(j *JobState, avail NodeSet, ready []time.Duration, at time.Duration) []Alloc {
-	f.able.clear()
-	for i, w := range avail {
-		for ; w != 0; w &= w - 1 {
-			if n := i<<6 + bits.TrailingZeros64(w); ready[n] <= at {
-				f.able.Add(n)
-			}
-		}
-	}
+func (f *fitter) later(j *JobState, avail NodeSet, ready *readyOrder, at time.Duration) []Alloc {
+	ready.until(f.able, avail, at)
 	least, _ := j.nodeRange()
 	f.picked = f.picked[:0]
 	if each := j.perNode(); f.able.Len() < least || !f.fixed(j, least, each, view{}) {
@@ -203,13 +198,7 @@ func (f *fitter) fixed(j *JobState, need, each int, v view) bool {
 
 // byLeaf takes need of the able nodes, leaf switch by leaf switch.
 func (f *fitter) byLeaf(need int) bool {
-	clear(f.leafN)
-	clear(f.used)
-	for i, w := range f.able {
-		for ; w != 0; w &= w - 1 {
-			f.leafN[f.c.leaf[i<<6+bits.TrailingZeros64(w)]]++
-		}
-	}
+	f.countLeaves()
 	for need > 0 {
 		best := f.bestLeaf(need)
 		if best < 0 {
@@ -219,6 +208,17 @@ func (f *fitter) byLeaf(need int) bool {
 		need -= f.takeLeaf(best, need)
 	}
 	return true
+}
+
+// countLeaves counts the able nodes under each leaf switch.
+func (f *fitter) countLeaves() {
+	clear(f.used)
+	for l, set := range f.c.leafSets {
+		f.leafN[l] = 0
+		for i, w := range set.words {
+			f.leafN[l] += int32(bits.OnesCount64(w & f.able[set.from+i]))
+		}
+	}
 }
 
 // bestLeaf is the switch whose able nodes suffice with the fewest, else the one
@@ -239,12 +239,10 @@ func (f *fitter) bestLeaf(need int) int {
 
 func (f *fitter) takeLeaf(leaf, most int) int {
 	took := 0
-	for n := range f.able.All() {
-		if took == most {
-			break
-		}
-		if int(f.c.leaf[n]) == leaf {
-			f.picked = append(f.picked, int32(n))
+	set := &f.c.leafSets[leaf]
+	for i, w := range set.words {
+		for w &= f.able[set.from+i]; w != 0 && took < most; w &= w - 1 {
+			f.picked = append(f.picked, int32((set.from+i)<<6+bits.TrailingZeros64(w)))
 			took++
 		}
 	}
@@ -350,34 +348,29 @@ func (f *fitter) open(j *JobState, least, most int, v view) bool {
 	if total < j.GPUs || nodes < least {
 		return false
 	}
-	weight := func(n int) int32 { // less the GPUs that have the CPUs they need
-		if r := &j.Request; r.CPUs > 0 {
-			return -min(v.free[n], int32(int(v.cpus[n])*j.GPUs/r.CPUs))
-		}
-		return -min(v.free[n], v.cpus[n])
+	if f.tree {
+		return f.openTree(j, least, most)
 	}
+	weight := func(n int) int32 { return -f.serve[n] }
 	if f.cores {
 		weight = func(int) int32 { return 0 }
 	}
 	cpusOf := func(n int) int32 { return v.cpus[n] }
-	if f.tree {
-		return f.openTree(j, least, most, weight)
-	}
 	f.findRuns(weight, cpusOf, func(n int) int32 { return f.serve[n] })
 	return f.byRun(least, most, least, j.GPUs, cpusOf, 1)
 }
 
-// openTree takes whole groups of one weight, the lightest first, until the last
-// one that is needed; of that, nodes under the switches that are used already
-// come first.
-func (f *fitter) openTree(j *JobState, least, most int, weight func(n int) int32) bool {
-	slices.SortStableFunc(f.group, func(a, b int32) int { return cmp.Compare(weight(int(a)), weight(int(b))) })
+// openTree takes whole groups of nodes that could serve the same number of the
+// job's GPUs, the most first, until the last group that is needed; of that,
+// nodes under the switches that are used already come first.
+func (f *fitter) openTree(j *JobState, need, most int) bool {
+	slices.SortStableFunc(f.group, func(a, b int32) int { return cmp.Compare(f.serve[b], f.serve[a]) })
 	clear(f.used)
 	clear(f.leafN)
-	gpus, need := j.GPUs, least
+	gpus := j.GPUs
 	for i := 0; i < len(f.group); {
 		k, sum := i, 0
-		for k < len(f.group) && weight(int(f.group[k])) == weight(int(f.group[i])) {
+		for k < len(f.group) && f.serve[f.group[k]] == f.serve[f.group[i]] {
 			sum += int(f.serve[f.group[k]])
 			k++
 		}
@@ -399,7 +392,8 @@ func (f *fitter) openTree(j *JobState, least, most int, weight func(n int) int32
 	return gpus <= 0 && need <= 0
 }
 
-// openLast takes from one group what is still missing.
+// openLast takes from one group what is still missing. Which switch comes next
+// is decided by the number of its nodes alone, whatever GPUs they have.
 func (f *fitter) openLast(group []int32, gpus, need, most int) bool {
 	take := func(leaf int) bool {
 		for _, n := range group {
@@ -424,8 +418,7 @@ func (f *fitter) openLast(group []int32, gpus, need, most int) bool {
 		}
 	}
 	for most > 0 {
-		size := int(f.serve[group[0]])
-		leaf := f.bestLeaf(max(need, (gpus+size-1)/size))
+		leaf := f.bestLeaf(need)
 		if leaf < 0 {
 			return false
 		}

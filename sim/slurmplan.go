@@ -5,7 +5,6 @@ package sim
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 )
@@ -25,11 +24,11 @@ const firstWindow = 30 * time.Second
 type plan struct {
 	c *cluster
 	// ready[g][n] is when node n has g GPUs, each with a CPU, free; 0 now.
-	ready [][]time.Duration
-	order []*JobState // that hold GPUs, by expected end
-	later view        // scratch: what is free at some later time
-	ends  []release   // scratch
-	least []time.Duration
+	ready  [][]time.Duration
+	orders []*readyOrder // by g, of those that were asked for
+	order  []*JobState   // that hold GPUs, by expected end
+	later  view          // scratch: what is free at some later time
+	ends   []release     // scratch
 }
 
 type release struct {
@@ -41,6 +40,7 @@ func (p *plan) init(c *cluster) {
 	n := len(c.free)
 	p.c = c
 	p.ready = make([][]time.Duration, c.most+1)
+	p.orders = make([]*readyOrder, c.most+1)
 	for g := range p.ready {
 		p.ready[g] = make([]time.Duration, n)
 	}
@@ -108,7 +108,7 @@ func (p *plan) row(n int) {
 	at, g := time.Duration(0), int32(0)
 	for i := 0; ; i++ {
 		for ; g <= min(gpus, cpus); g++ {
-			p.ready[g][n] = at
+			p.set(int(g), n, at)
 		}
 		if i == len(p.ends) {
 			break
@@ -116,40 +116,26 @@ func (p *plan) row(n int) {
 		at, gpus, cpus = p.ends[i].at, gpus+p.ends[i].gpus, cpus+p.ends[i].cpus
 	}
 	for ; int(g) <= p.c.most; g++ {
-		p.ready[g][n] = never
+		p.set(int(g), n, never)
 	}
 }
 
-// nth returns when need nodes of avail will have each GPUs free.
-func (p *plan) nth(avail NodeSet, need, each int) time.Duration {
-	ready := p.ready[each]
-	if need == 1 {
-		at := never
-		for i, w := range avail {
-			for ; w != 0; w &= w - 1 {
-				at = min(at, ready[i<<6+bits.TrailingZeros64(w)])
-			}
-		}
-		return at
+func (p *plan) set(g, n int, at time.Duration) {
+	if p.ready[g][n] == at {
+		return
 	}
-	p.least = p.least[:0]
-	for i, w := range avail {
-		for ; w != 0; w &= w - 1 {
-			at := ready[i<<6+bits.TrailingZeros64(w)]
-			if len(p.least) == need {
-				if at >= p.least[need-1] {
-					continue
-				}
-				p.least = p.least[:need-1]
-			}
-			k, _ := slices.BinarySearch(p.least, at)
-			p.least = slices.Insert(p.least, k, at)
-		}
+	p.ready[g][n] = at
+	if o := p.orders[g]; o != nil {
+		o.move(n)
 	}
-	if len(p.least) < need {
-		return never
+}
+
+// sorted is the order in which nodes will have each GPUs free.
+func (p *plan) sorted(each int) *readyOrder {
+	if p.orders[each] == nil {
+		p.orders[each] = newReadyOrder(p.ready[each])
 	}
-	return p.least[need-1]
+	return p.orders[each]
 }
 
 // windows goes through the ends of jobs on nodes of avail as slurmctld does: in
@@ -221,12 +207,13 @@ func (m *SlurmModel) when(j *JobState, avail NodeSet) (at time.Duration, on []Al
 	p.rows()
 	if each := j.perNode(); each > 0 && j.simple() && !m.fit.cores {
 		least, _ := j.nodeRange()
-		exact := p.nth(avail, least, each)
+		nodes := p.sorted(each)
+		exact := nodes.nth(avail, least)
 		if exact == never {
 			return 0, nil
 		}
 		end, limit := p.step(avail, m.Settings.Phase, exact)
-		return max(end, now+time.Second), m.fit.later(j, avail, p.ready[each], limit)
+		return max(end, now+time.Second), m.fit.later(j, avail, nodes, limit)
 	}
 	done := 0
 	p.windows(avail, m.Settings.Phase, func(end time.Duration, upTo int) bool {

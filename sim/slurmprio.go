@@ -26,6 +26,7 @@ func (m *SlurmModel) calculate() {
 	}
 	m.squeeze()
 	for _, j := range m.queue {
+		j.looked = true // by the pass that followed its submission
 		m.setPriority(j)
 	}
 	m.sort()
@@ -54,7 +55,7 @@ func (m *SlurmModel) setPriority(j *JobState) {
 	}
 	if w := s.Weights.JobSize; w > 0 {
 		least, _ := j.nodeRange()
-		size := (float64(least)/float64(len(c.free)) + float64(j.GPUs)/float64(c.totalGPUs)) / 2
+		size := (float64(least)/float64(len(c.free)) + float64(m.sizeCPUs(j, least))/float64(c.totalCPUs)) / 2
 		if s.FavorSmall {
 			size = 1 - size
 		}
@@ -67,6 +68,19 @@ func (m *SlurmModel) setPriority(j *JobState) {
 		sum += s.Weights.QOS * float64(c.spec.QOS[q].Priority) / float64(c.maxQOS)
 	}
 	j.Priority = max(1, int64(sum)+j.SiteFactor-j.NiceNow)
+}
+
+// sizeCPUs is what the job size factor counts. slurmctld knows how many CPUs come
+// with the GPUs of a job once it has looked for a place for it; until then it
+// counts those that the job asks for by themselves, one a node if none.
+func (m *SlurmModel) sizeCPUs(j *JobState, nodes int) int {
+	switch {
+	case j.Request.CPUs > 0:
+		return j.Request.CPUs
+	case j.looked || m.Settings.Cores:
+		return j.GPUs
+	}
+	return nodes
 }
 
 // usage is what slurmctld keeps of users: their faded use of the cluster for

@@ -179,6 +179,7 @@ type JobState struct {
 	doneBefore time.Duration // work done by earlier runs
 	contends   bool
 	backfilled bool
+	looked     bool // slurmctld has looked for a place for it
 }
 
 // Outcome is how a job ended.
