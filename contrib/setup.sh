@@ -11,6 +11,7 @@
 # release  nfpm, which writes the deb and the rpm, and cyclonedx-gomod for the SBOM
 # web      Chromium, fonts and axe-core, with which the status page is looked at,
 #          and prometheus, for the tests of the dashboard
+# onnx     node and ONNX Runtime, with which exported scorers are run
 #
 # System packages come from apt-get (Debian, as root). Go comes from the PATH
 # when it is new enough; else an older Go fetches the official toolchain as the
@@ -211,6 +212,26 @@ setup_web() {
 	rm -rf "$tmp"
 }
 
+# setup_onnx needs npm; where there is none, the test of exported scorers skips.
+# The versions and sums are in the lock file.
+setup_onnx() {
+	need node nodejs
+	install_missing
+	local lock=agent/onnx/testdata/runtime stamp=$tools/onnxruntime/package-lock.json
+	! cmp -s "$lock/package-lock.json" "$stamp" || return 0
+	if ! have npm; then
+		say "no npm here: ONNX Runtime is left out"
+		return 0
+	fi
+	drop "$tools/onnxruntime"
+	mkdir -p "$tools/onnxruntime"
+	cp "$lock/package.json" "$lock/package-lock.json" "$tools/onnxruntime/"
+	if ! npm ci --silent --no-audit --no-fund --ignore-scripts --prefix "$tools/onnxruntime" >/dev/null 2>&1; then
+		say "ONNX Runtime could not be fetched: left out"
+		drop "$tools/onnxruntime"
+	fi
+}
+
 setup_release() {
 	need objdump binutils
 	need gzip gzip
@@ -224,7 +245,7 @@ setup_build # the others need Go
 for group in "$@"; do
 	case $group in
 	build) ;;
-	check | release | web) "setup_$group" ;;
-	*) die "unknown group '$group': build, check, release or web" ;;
+	check | release | web | onnx) "setup_$group" ;;
+	*) die "unknown group '$group': build, check, release, web or onnx" ;;
 	esac
 done

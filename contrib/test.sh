@@ -11,6 +11,7 @@ failed=() skipped=()
 
 # Without these the tests that need them skip, and say so.
 contrib/setup.sh web || skipped+=("tests in a browser and with Prometheus: these cannot be fetched")
+contrib/setup.sh onnx || skipped+=("test of exported scorers in ONNX Runtime: it cannot be fetched")
 
 echo "== unit tests"
 go test ./... || failed+=("unit tests")
