@@ -88,6 +88,20 @@ func TestAlertsNameMetricsThatExist(t *testing.T) {
 	}
 }
 
+// Whoever is woken by an alert finds what to do.
+func TestAlertsHaveARunbook(t *testing.T) {
+	rules, runbook := string(read(t, "etc/alerts.rules.yml")), string(read(t, "docs/metrics.md"))
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
+	if len(alerts) == 0 {
+		t.Fatal("found no alert")
+	}
+	for _, m := range alerts {
+		if !strings.Contains(runbook, "### "+m[1]+"\n") || !strings.Contains(rules, "docs/metrics.md#"+strings.ToLower(m[1])) {
+			t.Errorf("%s has no section in docs/metrics.md, or does not name it", m[1])
+		}
+	}
+}
+
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.FromSlash(name))
