@@ -53,7 +53,7 @@ const (
 
 // Inputs are the values of OrderInputs, all finite.
 func (f OrderFacts) Inputs() []float64 {
-	unknown := f.Run <= 0
+	unknown := !(f.Run > 0)
 	limit := f.Limit
 	if !(limit > 0) {
 		limit = longestRun
@@ -68,10 +68,10 @@ func (f OrderFacts) Inputs() []float64 {
 	return []float64{
 		math.Log(run), math.Log(low), math.Log(high), math.Log(mean), flag(unknown), math.Log(atLeast(limit)),
 		gpus, math.Log(max(1, float64(f.Nodes))),
-		math.Log(60 + max(0, f.Age)), math.Log1p(max(0, f.Age) / mean), math.Log1p(max(0, f.Use)),
-		flag(f.CommBound), flag(f.ComputeBound), flag(f.Fits), math.Log(60 + max(0, f.Ready)),
-		gpus * math.Log1p(max(0, f.Queue.Pressure)), gpus * min(1, max(0, f.Queue.Broken)),
-		math.Log(mean) * math.Log1p(max(0, f.Queue.Backlog)/3600),
+		math.Log(60 + some(f.Age)), math.Log1p(some(f.Age) / mean), math.Log1p(some(f.Use)),
+		flag(f.CommBound), flag(f.ComputeBound), flag(f.Fits), math.Log(60 + some(f.Ready)),
+		gpus * math.Log1p(some(f.Queue.Pressure)), gpus * min(1, some(f.Queue.Broken)),
+		math.Log(mean) * math.Log1p(some(f.Queue.Backlog)/3600),
 	}
 }
 
@@ -81,6 +81,14 @@ func atLeast(seconds float64) float64 {
 		return shortestRun
 	}
 	return min(seconds, 1e9)
+}
+
+// some is a number that may be nonsense, from 0 to 1e12.
+func some(v float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, 1e12)
 }
 
 func flag(b bool) float64 {

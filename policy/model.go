@@ -74,8 +74,17 @@ func PlainModel() Model {
 	}
 }
 
-// DefaultModel returns the model that rifling ships with.
-func DefaultModel() Model { return PlainModel() }
+// DefaultModel returns the model that rifling ships with: the rule's place, and
+// least expected GPU time first, aged a little. Its weights follow from theory
+// and are what `rifling train` begins with: docs/design/learned.md.
+func DefaultModel() Model {
+	m := PlainModel()
+	for name, weight := range map[string]float64{"log_run": -0.5, "log_run_mean": -0.5, "log_gpus": -1, "log_age": 0.15} {
+		m.Order.Layers[0].W[slices.Index(OrderInputs, name)] = weight
+	}
+	m.Margin = 0.1
+	return m
+}
 
 // Validate reports everything for which the model must not decide.
 func (m *Model) Validate() error {

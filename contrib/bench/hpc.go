@@ -27,10 +27,10 @@ var hpcTraces = []hpcTrace{{"lublin_256.swf", "lublin-1", 58.44}, {"lublin_256_n
 
 const (
 	hpcSeeds       = 3
-	hpcGenerations = 10
-	hpcPopulation  = 10
+	hpcGenerations = 6
+	hpcPopulation  = 8
 	hpcBlock       = 64    // jobs that stay together in a sequence to learn from
-	hpcSequences   = 16    // to learn from
+	hpcSequences   = 8     // to learn from
 	hpcCloseness   = 0.005 // cost of a weight that is one step from its start
 )
 

@@ -23,10 +23,10 @@ const riccF1 = 5.94
 // What is learned from lies behind the rows that are tested.
 const (
 	riccFrom        = 20000
-	riccLists       = 6
+	riccLists       = 4
 	riccGap         = 4000
-	riccGenerations = 10
-	riccPopulation  = 10
+	riccGenerations = 4
+	riccPopulation  = 8
 	riccSeeds       = 3
 )
 
@@ -135,7 +135,7 @@ func stretch(jobs []trace.Job, from int) batchList {
 func riccStart() *policy.Model {
 	m := policy.PlainModel()
 	m.Order = agent.Linear([]string{"log_run", "log_run_low", "log_run_mean", "log_limit", "log_gpus", "log_age", "age_run", "fits", "pressure_gpus"})
-	copy(m.Order.Layers[0].W, []float64{0, -0.5, -1, 0, -0.5, 0, 0, 0, 0})
+	copy(m.Order.Layers[0].W, []float64{0, -1, -1, 0, -1, 0, 0, 0, 0})
 	return &m
 }
 

@@ -56,10 +56,10 @@ func orderRun(c cluster, m *orderPolicy, estimates bool) (mean float64, done []p
 }
 
 const (
-	orderPopulation  = 10
-	orderGenerations = 8
-	orderWindows     = 2   // that are cut from each list to learn from
-	orderWindow      = 300 // jobs in each
+	orderPopulation  = 8
+	orderGenerations = 4
+	orderWindows     = 1   // that are cut from each list to learn from
+	orderWindow      = 250 // jobs in each
 	// What a weight costs that is one step from its start: a few lists are not
 	// evidence enough to leave it for less.
 	orderCloseness = 0.002
