@@ -5,18 +5,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
+	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"rifling/sim"
@@ -29,197 +22,145 @@ const (
 	fidelityOrder    = 0.95 // rank correlation of start times, at least
 )
 
-// slurmFidelity runs every list of $RIFLING_SHARED/traces/slurm_ground_truth
-// through Slurm's model and prints it beside what a real slurmctld did with it.
+// slurmFidelity runs every recorded list through Slurm's model and prints it
+// beside what a real slurmctld did with it.
 func slurmFidelity(ctx context.Context, out io.Writer) error {
-	files, err := filepath.Glob(filepath.Join(sharedDir(), "traces", "slurm_ground_truth", "*.csv"))
+	recordings, err := truthFiles(out)
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
-		fmt.Fprintln(out, "skipped: no recorded lists; set RIFLING_SHARED to the folder that holds traces/")
-		return nil
-	}
-	fmt.Fprintf(out, "%-28s %-9s %5s %10s %10s %13s %10s %10s %7s %6s %8s\n", "list", "run time", "jobs",
+	fmt.Fprintf(out, "%-45s %-9s %5s %9s %9s %14s %8s %8s %7s %6s %8s\n", "recording", "run time", "jobs",
 		"wait real", "wait sim", "diff (sd)", "span real", "span sim", "diff", "order", "|dstart|")
 	var bars []string
-	for _, file := range files {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		truth, err := readTruth(file)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
+	for _, t := range recordings {
 		for _, measured := range []bool{true, false} {
-			f, sd, err := truth.overPhases(measured)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			f, err := t.overVariants(measured)
 			if err != nil {
 				return err
 			}
-			name := filepath.Base(file)
 			how := map[bool]string{true: "measured", false: "trace"}[measured]
-			fmt.Fprintf(out, "%-28s %-9s %5d %10.1f %10.1f %+6.1f%% (%3.1f) %10.0f %10.0f %+6.2f%% %6.4f %8.0f\n", name, how,
-				len(truth.rows), f.waitReal, f.waitSim, 100*f.wait(), 100*sd, f.spanReal, f.spanSim, 100*f.span(), f.order, f.shift)
-			verdict := "ok"
-			if math.Abs(f.wait()) > fidelityWait || math.Abs(f.span()) > fidelityMakespan || f.order < fidelityOrder {
-				verdict = "short"
+			if measured {
+				t.sim = f
 			}
-			bars = append(bars, fmt.Sprintf("bar: slurm-fidelity/%s/%s value=%+.1f%%,%+.2f%%,%.3f target=%.0f%%,%.0f%%,%.2f %s",
-				name, how, 100*f.wait(), 100*f.span(), f.order, 100*fidelityWait, 100*fidelityMakespan, fidelityOrder, verdict))
+			fmt.Fprintf(out, "%-45s %-9s %5d %9.1f %9.1f %+6.1f%% (%4.1f) %9.0f %8.0f %+6.2f%% %6.4f %8.0f\n", t.name, how,
+				len(t.rows), f.waitReal, f.waitSim, 100*f.wait(), 100*f.sd, f.spanReal, f.spanSim, 100*f.span(), f.order, f.shift)
+			bars = append(bars, f.bar(t.name+"/"+how))
 		}
 	}
+	bars = append(bars, betweenRecordings(out, recordings)...)
 	for _, b := range bars {
 		fmt.Fprintln(out, b)
 	}
 	return nil
 }
 
-// fidelityPhases are the places in a minute at which the simulation begins, in
-// seconds: the records do not tell it, slurmctld rounds by it, and its backfill
-// passes fall differently.
-var fidelityPhases = []int{0, 7, 13, 20, 26, 33, 39, 46, 52, 59}
+func (f *fidelityOf) bar(name string) string {
+	verdict := "ok"
+	if math.Abs(f.wait()) > fidelityWait || math.Abs(f.span()) > fidelityMakespan || f.order < fidelityOrder {
+		verdict = "short"
+	}
+	return fmt.Sprintf("bar: slurm-fidelity/%s value=%+.1f%%,%+.2f%%,%.3f target=%.0f%%,%.0f%%,%.2f %s",
+		name, 100*f.wait(), 100*f.span(), f.order, 100*fidelityWait, 100*fidelityMakespan, fidelityOrder, verdict)
+}
 
-// overPhases is the mean over the phases, with the standard deviation of the
-// relative difference in waiting.
-func (t *truth) overPhases(measured bool) (mean *fidelityOf, sd float64, err error) {
+// betweenRecordings holds the recordings of one and the same list against one
+// another, and their mean against the model's: what several slurmctlds differ by
+// is what no model of them can know.
+func betweenRecordings(out io.Writer, recordings []*truth) (bars []string) {
+	byList := map[string][]*truth{}
+	var lists []string
+	for _, t := range recordings {
+		if byList[t.list] == nil {
+			lists = append(lists, t.list)
+		}
+		byList[t.list] = append(byList[t.list], t)
+	}
+	fmt.Fprintf(out, "\n%-45s %9s %14s %9s %7s %9s %7s %16s\n", "list, all recordings of it", "recorded", "wait real (sd)",
+		"wait sim", "diff", "span diff", "order", "real to real")
+	for _, list := range lists {
+		same := byList[list]
+		if len(same) < 2 {
+			continue
+		}
+		mean, n, square := &fidelityOf{}, float64(len(same)), 0.0
+		for _, t := range same {
+			mean.add(t.sim, n)
+			square += t.sim.waitReal * t.sim.waitReal / n
+		}
+		sd := math.Sqrt(max(0, square-mean.waitReal*mean.waitReal)*n/(n-1)) / mean.waitReal
+		fmt.Fprintf(out, "%-45s %9d %8.1f (%3.1f%%) %9.1f %+6.1f%% %+8.2f%% %7.4f %16.4f\n", list, len(same), mean.waitReal, 100*sd,
+			mean.waitSim, 100*mean.wait(), 100*mean.span(), mean.order, orderBetween(same))
+		bars = append(bars, mean.bar(list+"/mean-of-recordings"))
+	}
+	return bars
+}
+
+// orderBetween is the mean rank correlation of the start times of any two of
+// the recordings.
+func orderBetween(same []*truth) float64 {
+	sum, pairs := 0.0, 0.0
+	for i := range same {
+		for k := range i {
+			sum += pearson(rankOf(same[i].starts()), rankOf(same[k].starts()))
+			pairs++
+		}
+	}
+	return sum / pairs
+}
+
+func (t *truth) starts() []float64 {
+	var out []float64
+	for _, r := range t.rows {
+		out = append(out, r.start)
+	}
+	return out
+}
+
+// variant is one of the worlds that a recording, which tells whole seconds and
+// not what slurmctld's threads did when, leaves possible.
+type variant struct {
+	phase    time.Duration // of the clock in the minute when the simulation begins
+	endDelay time.Duration // how long the GPUs of an ended job stay taken
+	seed     uint64        // of the parts of seconds; 0: none
+}
+
+// overVariants is the mean over the variants, with the standard deviation of
+// the relative difference in waiting.
+func (t *truth) overVariants(measured bool) (mean *fidelityOf, err error) {
 	mean = &fidelityOf{}
-	n, square := float64(len(fidelityPhases)), 0.0
-	for _, phase := range fidelityPhases {
-		f, err := t.compare(measured, time.Duration(phase)*time.Second)
+	n, square := float64(len(t.variants)), 0.0
+	for _, v := range t.variants {
+		f, err := t.compare(measured, v)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		square += f.wait() * f.wait() / n
-		mean.waitReal, mean.waitSim = f.waitReal, mean.waitSim+f.waitSim/n
-		mean.spanReal, mean.spanSim = f.spanReal, mean.spanSim+f.spanSim/n
-		mean.order, mean.shift = mean.order+f.order/n, mean.shift+f.shift/n
+		mean.add(f, n)
 	}
-	return mean, math.Sqrt(max(0, square-mean.wait()*mean.wait())), nil
+	mean.sd = math.Sqrt(max(0, square-mean.wait()*mean.wait()))
+	return mean, nil
 }
 
-// truthRow is one job of a list as a real slurmctld ran it; seconds.
-type truthRow struct {
-	gpus                     int
-	user, account, partition string
-	nice                     int64
-	duration, limit          float64
-	submit, start, end       float64
-	simStart, simEnd         float64
-}
-
-type truth struct {
-	nodes, each int
-	rows        []truthRow
-	settings    sim.SlurmSettings
-	partitions  []sim.PartitionSpec
-	users       []sim.UserSpec
-	topology    bool
-}
-
-var truthName = regexp.MustCompile(`_(\d+)x(\d+)\.csv$`)
-
-func readTruth(file string) (*truth, error) {
-	size := truthName.FindStringSubmatch(file)
-	if size == nil {
-		return nil, fmt.Errorf("its name does not end in _NODESxGPUS.csv")
-	}
-	t := &truth{settings: recorded()}
-	if err := t.readConf(strings.TrimSuffix(file, ".csv") + ".conf"); err != nil {
-		return nil, err
-	}
-	t.nodes, _ = strconv.Atoi(size[1])
-	t.each, _ = strconv.Atoi(size[2])
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	records, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	col := map[string]int{}
-	for i, name := range records[0] {
-		col[name] = i
-	}
-	for line, rec := range records[1:] {
-		var r truthRow
-		for name, into := range map[string]*float64{
-			"duration": &r.duration, "limit": &r.limit, "submit_real": &r.submit, "start_real": &r.start, "end_real": &r.end,
-		} {
-			i, ok := col[name]
-			if !ok {
-				return nil, fmt.Errorf("no column %q", name)
-			}
-			if *into, err = strconv.ParseFloat(rec[i], 64); err != nil {
-				return nil, fmt.Errorf("line %d: %w", line+2, err)
-			}
-		}
-		if r.gpus, err = strconv.Atoi(rec[col["gpus"]]); err != nil {
-			return nil, fmt.Errorf("line %d: %w", line+2, err)
-		}
-		for name, into := range map[string]*string{"user": &r.user, "account": &r.account, "partition": &r.partition} {
-			if i, ok := col[name]; ok {
-				*into = rec[i]
-			}
-		}
-		if i, ok := col["nice"]; ok {
-			if r.nice, err = strconv.ParseInt(rec[i], 10, 64); err != nil {
-				return nil, fmt.Errorf("line %d: %w", line+2, err)
-			}
-		}
-		t.rows = append(t.rows, r)
-	}
-	return t, nil
-}
-
-// startOverhead is what a job took longer than its work on the accelerated
-// slurmctld; endDelay is how long its cores then stayed taken.
-const (
-	startOverhead = 2300 * time.Millisecond
-	endDelay      = time.Second
-)
-
-// recorded are the settings of the slurm.conf that lies beside the lists.
-func recorded() sim.SlurmSettings {
-	s := sim.DefaultSlurm()
-	s.Basic, s.Cores = true, true
-	s.MinInterval, s.Depth, s.BackfillDepth = 2*time.Second, 1000, 1000
-	s.BackfillWindow = 20160 * time.Minute
-	return s
-}
-
-// readConf takes the settings from the slurm.conf of a recording of contrib/
-// labtrace, which lies beside it; lists without one were made under recorded().
-func (t *truth) readConf(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if t.settings, t.partitions, err = sim.ParseSlurmConf(f); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	t.topology = true
-	// The lab's accounts: contrib/lab.
-	t.users = []sim.UserSpec{{Name: "root", Account: "root"}, {Name: "rifling", Account: "research"},
-		{Name: "alice", Account: "research"}, {Name: "bob", Account: "research"},
-		{Name: "carol", Account: "teaching"}, {Name: "dave", Account: "teaching"}}
-	return nil
+// add takes in one of n figures of a mean.
+func (f *fidelityOf) add(o *fidelityOf, n float64) {
+	f.waitReal, f.waitSim = f.waitReal+o.waitReal/n, f.waitSim+o.waitSim/n
+	f.spanReal, f.spanSim = f.spanReal+o.spanReal/n, f.spanSim+o.spanSim/n
+	f.order, f.shift = f.order+o.order/n, f.shift+o.shift/n
 }
 
 type fidelityOf struct {
 	waitReal, waitSim, spanReal, spanSim, order, shift float64
+	sd                                                 float64 // of the relative difference in waiting
 }
 
 func (f *fidelityOf) wait() float64 { return f.waitSim/f.waitReal - 1 }
 func (f *fidelityOf) span() float64 { return f.spanSim/f.spanReal - 1 }
 
-func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error) {
-	spec := sim.Spec{EndDelay: endDelay, Partitions: t.partitions, Users: t.users}
+func (t *truth) compare(measured bool, v variant) (*fidelityOf, error) {
+	spec := sim.Spec{EndDelay: v.endDelay, Partitions: t.partitions, Users: t.users}
 	for i := range t.nodes {
 		n := sim.NodeSpec{Name: fmt.Sprintf("n%d", i+1), GPUs: t.each}
 		if t.topology {
@@ -228,14 +169,14 @@ func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error)
 		spec.Nodes = append(spec.Nodes, n)
 	}
 	if !measured {
-		spec.StartOverhead = startOverhead
+		spec.StartOverhead = t.overhead
 	}
 	order := make([]int, len(t.rows))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.rows[a].submit, t.rows[b].submit) })
-	k := 0
+	k, rng, last := 0, rand.New(rand.NewPCG(v.seed, 3)), time.Duration(0)
 	source := func() (sim.Job, bool) {
 		if k == len(order) {
 			return sim.Job{}, false
@@ -247,14 +188,22 @@ func (t *truth) compare(measured bool, phase time.Duration) (*fidelityOf, error)
 		if measured {
 			j.Work = seconds(r.end - r.start)
 		}
+		if v.seed > 0 {
+			j.Work += seconds(rng.Float64() - 0.5)
+			last = max(last, j.Submit+seconds(rng.Float64()))
+			j.Submit = last
+		}
 		j.Request = sim.Request{GPUs: r.gpus, MaxNodes: 1}
-		if r.gpus > t.each {
+		switch {
+		case r.open:
+			j.Request = sim.Request{GPUs: r.gpus}
+		case r.gpus > t.each:
 			j.Request = sim.Request{GPUsPerNode: t.each, MinNodes: r.gpus / t.each}
 		}
 		return j, true
 	}
 	settings := t.settings
-	settings.Phase = phase
+	settings.Phase = v.phase
 	engine, err := sim.NewEngine(spec, sim.NewSlurm(settings), source, func(r *sim.Result) {
 		row := &t.rows[order[r.Seq]]
 		row.simStart, row.simEnd = r.Start.Seconds(), r.End.Seconds()
