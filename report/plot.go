@@ -31,8 +31,8 @@ type Plot struct {
 // Size of the drawing, in its own units.
 const (
 	plotWidth, plotHeight = 720.0, 240.0
-	plotLeft, plotRight   = 64.0, 12.0
-	plotTop, plotBottom   = 14.0, 30.0
+	plotLeft, plotRight   = 64.0, 36.0
+	plotTop, plotBottom   = 20.0, 30.0
 	plotLines             = 4 // of the grid
 	strokePatterns        = 3
 )
@@ -70,18 +70,14 @@ func (p *Plot) x(i int) float64 {
 func (p *Plot) places(b *strings.Builder, esc func(string) string) {
 	step := max(1, int(math.Ceil(float64(len(p.Labels))/7)))
 	for i := 0; i < len(p.Labels); i += step {
-		anchor := "middle"
-		if i == 0 && len(p.Labels) > 1 {
-			anchor = "start"
-		}
-		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.0f" text-anchor="%s">%s</text>`, p.x(i), plotHeight-10, anchor, esc(p.Labels[i]))
+		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.0f" text-anchor="middle">%s</text>`, p.x(i), plotHeight-10, esc(p.Labels[i]))
 	}
 	if p.MarkLabel == "" || p.Mark <= 0 || p.Mark >= len(p.Labels) {
 		return
 	}
 	x := (p.x(p.Mark-1) + p.x(p.Mark)) / 2
 	fmt.Fprintf(b, `<line class="mark" x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f"/><text class="tick" x="%.1f" y="%.0f">%s</text>`,
-		x, x, plotTop, plotHeight-plotBottom, x+4, plotTop+8, esc(p.MarkLabel))
+		x, x, plotTop, plotHeight-plotBottom, x+4, plotTop-6, esc(p.MarkLabel))
 }
 
 // line draws a series; what stands alone between gaps is a dot.

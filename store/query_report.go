@@ -258,6 +258,41 @@ func (b *Block) add(r *run) {
 	}
 }
 
+// merge adds what another tally has seen of other jobs.
+func (t *tally) merge(o *tally) {
+	for k, c := range o.cells {
+		if mine, ok := t.cells[k]; ok {
+			mine.merge(c)
+		} else {
+			t.cells[k] = c
+		}
+	}
+	if t.first == 0 || o.first > 0 && o.first < t.first {
+		t.first = o.first
+	}
+	t.last = max(t.last, o.last)
+	t.straddling += o.straddling
+}
+
+func (c *cell) merge(o *cell) {
+	f, g := &c.f, &o.f
+	f.Jobs, f.Started, f.Finished = f.Jobs+g.Jobs, f.Started+g.Started, f.Finished+g.Finished
+	f.ANPRJobs, f.Decided, f.Steered = f.ANPRJobs+g.ANPRJobs, f.Decided+g.Decided, f.Steered+g.Steered
+	f.Applied, f.Skipped, f.Failed, f.Rewards = f.Applied+g.Applied, f.Skipped+g.Skipped, f.Failed+g.Failed, f.Rewards+g.Rewards
+	c.wait.merge(&o.wait)
+	c.jct.merge(&o.jct)
+	c.slow.merge(&o.slow)
+	c.nprSum, c.nprWeight = c.nprSum+o.nprSum, c.nprWeight+o.nprWeight
+	c.gpuSeconds, c.reward = c.gpuSeconds+o.gpuSeconds, c.reward+o.reward
+	c.measuredMs, c.busyMs = c.measuredMs+o.measuredMs, c.busyMs+o.busyMs
+	for day, b := range o.days {
+		d := c.block(day)
+		d.Jobs += b.Jobs
+		d.Wait, d.JCT = d.Wait.Plus(b.Wait), d.JCT.Plus(b.JCT)
+		d.Slowdown, d.ANPR = d.Slowdown.Plus(b.Slowdown), d.ANPR.Plus(b.ANPR)
+	}
+}
+
 func (s *Sum) add(x, weight float64) { s.Sum, s.N = s.Sum+x, s.N+weight }
 
 func (t *tally) report() *Report {

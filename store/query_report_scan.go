@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
+	"golang.org/x/sync/errgroup"
 
 	"rifling/policy"
 )
@@ -48,7 +51,11 @@ var keyColumns = map[string]string{
 	"gpu": "j.request", "group": "j.grp",
 }
 
-// scanReport gives the tally each job that passes, by ascending id.
+// workers bounds the connections that read at once.
+const workers = 4
+
+// scanReport gives the tally each job that passes. Several connections read a
+// range of ids each: a report is bound by the processor.
 func (s *Store) scanReport(ctx context.Context, t *tally) error {
 	where, args, err := t.q.where()
 	if err != nil {
@@ -60,6 +67,31 @@ func (s *Store) scanReport(ctx context.Context, t *tally) error {
 			columns += ", " + c
 		}
 	}
+	var ids struct{ Least, Most int64 }
+	if err := s.reads.GetContext(ctx, &ids, `SELECT coalesce(min(job_id), 0) AS least, coalesce(max(job_id), -1) AS most FROM jobs`); err != nil {
+		return err
+	}
+	n := int64(max(1, min(workers, runtime.GOMAXPROCS(0), s.reads.Stats().MaxOpenConnections)))
+	step := (ids.Most-ids.Least)/n + 1
+	parts := make([]*tally, n)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range n {
+		parts[i] = newTally(t.q)
+		p := pass{ctx: ctx, t: parts[i], types: map[string]string{}, from: ids.Least + i*step, to: ids.Least + (i+1)*step}
+		q := `SELECT ` + columns + ` FROM jobs j NOT INDEXED WHERE ` + where + ` AND j.job_id >= ? AND j.job_id < ? ORDER BY j.job_id`
+		g.Go(func() error { return s.scanPart(ctx, &p, q, append(slices.Clone(args), p.from, p.to)) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		t.merge(p)
+	}
+	return nil
+}
+
+// scanPart walks over a range of ids on a connection of its own.
+func (s *Store) scanPart(ctx context.Context, p *pass, query string, args []any) error {
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
 		return err
@@ -70,6 +102,7 @@ func (s *Store) scanReport(ctx context.Context, t *tally) error {
 		if !ok {
 			return fmt.Errorf("connection is a %T", driverConn)
 		}
+		p.conn = c
 		// One transaction, so that all that is read is of one moment.
 		if _, err := c.Exec("BEGIN", nil); err != nil {
 			return err
@@ -78,17 +111,17 @@ func (s *Store) scanReport(ctx context.Context, t *tally) error {
 			_, e := c.Exec("ROLLBACK", nil)
 			err = errors.Join(err, e)
 		}()
-		p := pass{ctx: ctx, conn: c, t: t, types: map[string]string{}}
-		return p.run(`SELECT `+columns+` FROM jobs j NOT INDEXED WHERE `+where+` ORDER BY j.job_id`, args)
+		return p.run(query, args)
 	})
 }
 
 // pass is one walk over the jobs, beside what was done to them, all in the
 // order of their ids.
 type pass struct {
-	ctx  context.Context
-	conn *sqlite3.SQLiteConn
-	t    *tally
+	ctx      context.Context
+	conn     *sqlite3.SQLiteConn
+	t        *tally
+	from, to int64 // job ids: from the first on, before the second
 
 	made, changes, episodes, usage, actions *side
 	types                                   map[string]string  // GPU type by request
@@ -215,8 +248,8 @@ type side struct {
 	done bool
 }
 
-func (p *pass) side(query string) (*side, error) {
-	rows, err := p.conn.Query(query, nil)
+func (p *pass) side(query string, args ...driver.Value) (*side, error) {
+	rows, err := p.conn.Query(query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -255,16 +288,16 @@ func (p *pass) openSides() (err error) {
 		query string
 		skip  bool
 	}{
-		{&p.made, `SELECT DISTINCT job_id FROM decisions INDEXED BY decisions_made WHERE skipped = '' ORDER BY job_id`, false},
-		{&p.changes, `SELECT job_id, outcome FROM changes INDEXED BY changes_set WHERE kind = 'set' ORDER BY job_id`, false},
-		{&p.episodes, `SELECT job_id, reward FROM episodes WHERE learned ORDER BY job_id`, false},
-		{&p.usage, `SELECT job_id, gpu_ms, busy FROM usage ORDER BY job_id`, false},
-		{&p.actions, `SELECT job_id, action, skipped <> '' FROM decisions INDEXED BY decisions_job ORDER BY job_id, id`, !p.by("action")},
+		{&p.made, `SELECT DISTINCT job_id FROM decisions INDEXED BY decisions_made WHERE skipped = '' AND job_id >= ? AND job_id < ? ORDER BY job_id`, false},
+		{&p.changes, `SELECT job_id, outcome FROM changes INDEXED BY changes_set WHERE kind = 'set' AND job_id >= ? AND job_id < ? ORDER BY job_id`, false},
+		{&p.episodes, `SELECT job_id, reward FROM episodes WHERE learned AND job_id >= ? AND job_id < ? ORDER BY job_id`, false},
+		{&p.usage, `SELECT job_id, gpu_ms, busy FROM usage WHERE job_id >= ? AND job_id < ? ORDER BY job_id`, false},
+		{&p.actions, `SELECT job_id, action, skipped <> '' FROM decisions INDEXED BY decisions_job WHERE job_id >= ? AND job_id < ? ORDER BY job_id, id`, !p.by("action")},
 	} {
 		if o.skip {
 			continue
 		}
-		if *o.to, err = p.side(o.query); err != nil {
+		if *o.to, err = p.side(o.query, p.from, p.to); err != nil {
 			p.closeSides()
 			return err
 		}

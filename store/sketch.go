@@ -37,13 +37,35 @@ func (s *sketch) add(x float64) {
 		if s.values = append(s.values, x); len(s.values) <= exactUpTo {
 			return
 		}
-		for _, v := range s.values {
-			s.count(v)
-		}
-		s.values = nil
+		s.spill()
 		return
 	}
 	s.count(x)
+}
+
+// spill turns the values into counts.
+func (s *sketch) spill() {
+	for _, v := range s.values {
+		s.count(v)
+	}
+	s.values = nil
+}
+
+// merge adds what the other has seen.
+func (s *sketch) merge(o *sketch) {
+	if o.counts == nil {
+		for _, v := range o.values {
+			s.add(v)
+		}
+		return
+	}
+	s.spill()
+	s.n, s.sum = s.n+o.n, s.sum+o.sum
+	for i, n := range o.counts {
+		if n > 0 {
+			*s.place(o.low + i) += n
+		}
+	}
 }
 
 // class returns 0 for values below 1, and else the place of the value on the
@@ -66,8 +88,10 @@ func middle(class int) float64 {
 	return math.Ldexp(1+(float64(part)+0.5)/perOctave, octave)
 }
 
-func (s *sketch) count(x float64) {
-	c := class(x)
+func (s *sketch) count(x float64) { *s.place(class(x))++ }
+
+// place returns the count of a class, and makes room for it.
+func (s *sketch) place(c int) *uint32 {
 	switch {
 	case s.counts == nil:
 		s.low, s.counts = c, make([]uint32, 1, 64)
@@ -77,7 +101,7 @@ func (s *sketch) count(x float64) {
 	case c >= s.low+len(s.counts):
 		s.counts = append(s.counts, make([]uint32, c-s.low-len(s.counts)+1)...)
 	}
-	s.counts[c-s.low]++
+	return &s.counts[c-s.low]
 }
 
 // mean is the exact mean; 0 without values.

@@ -16,15 +16,21 @@ func TestSketchKeepsItsWord(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.SampledFrom([]int{0, 1, 2, 255, 256, 257, 3000}).Draw(rt, "n")
 		draw := rapid.OneOf(rapid.Float64Range(0, 2), rapid.Float64Range(0, 1e4), rapid.Float64Range(0, 1e9))
-		var s sketch
+		var s, other sketch
+		cut := rapid.IntRange(0, size).Draw(rt, "cut") // what comes after is merged
 		var all []float64
 		sum := 0.0
-		for range size {
+		for i := range size {
 			x := draw.Draw(rt, "x")
-			s.add(x)
+			if i < cut {
+				s.add(x)
+			} else {
+				other.add(x)
+			}
 			all = append(all, x)
 			sum += x
 		}
+		s.merge(&other)
 		slices.Sort(all)
 		if s.n != size || size > 0 && math.Abs(s.mean()-sum/float64(size)) > 1e-6*sum {
 			rt.Errorf("n %d, mean %v, want %d, %v", s.n, s.mean(), size, sum/float64(size))

@@ -242,7 +242,7 @@ func (c *reportCall) notes() []string {
 		if s.Unevenness.N > 0 {
 			line += fmt.Sprintf(", unevenness %.2f", s.Unevenness.Mean())
 		}
-		out = append(out, line+fmt.Sprintf(" (means over %d cycles).", s.Cycles))
+		out = append(out, line+fmt.Sprintf(" (means over %s).", count(s.Cycles, "cycle", "cycles")))
 	}
 	if n := c.report.Straddling; n > 0 {
 		out = append(out, fmt.Sprintf("Left out: %s submitted before %s that had not started by then.", count(n, "job", "jobs"), c.clock(c.at)))

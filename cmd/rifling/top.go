@@ -107,17 +107,13 @@ const topTime = 30 * time.Second
 func (r *topReader) read(ctx context.Context, now time.Time) (_ *topData, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topTime)
 	defer cancel()
-	if r.s == nil {
-		if r.s, err = store.OpenReadOnly(r.path); err != nil {
-			return nil, err
-		}
+	// Opened anew each time: another file may be there, or a daemon that writes
+	// where none did.
+	r.close()
+	if r.s, err = store.OpenReadOnly(r.path); err != nil {
+		return nil, err
 	}
 	d := &topData{at: now}
-	defer func() {
-		if err != nil {
-			r.close() // another file may be there the next time
-		}
-	}()
 	if d.status, err = r.s.Status(ctx); err != nil {
 		return nil, err
 	}
