@@ -57,29 +57,30 @@ func (g *generator) request() []string {
 }
 
 // narrow draws which nodes to keep: at least need, fewer than all. Every other
-// time they are one end of the list, which is a leaf switch and some more, as a
-// placement under one switch is.
+// time they are one end of the list, which is a leaf switch, and one node or some
+// more, as a placement under one switch with its slack is.
 func (g *generator) narrow(open []string, need int) []string {
 	keep := need
 	if len(open)-1 > need {
 		keep += g.rand.IntN(len(open) - need)
 	}
-	keep = min(keep, len(open))
 	order := g.rand.Perm(len(open))
-	if half := len(open) / 2; g.rand.IntN(2) == 0 && keep > half {
-		order = order[:0]
-		for i := range half {
-			order = append(order, i)
+	if half := len(open) / 2; half >= need-1 && g.rand.IntN(2) == 0 {
+		if keep = half + 1; g.rand.IntN(3) == 0 {
+			keep += g.rand.IntN(len(open) - half)
 		}
-		for _, i := range g.rand.Perm(len(open) - half) {
-			order = append(order, half+i)
+		for i := range order {
+			order[i] = i
 		}
+		tail := order[half:]
+		g.rand.Shuffle(len(tail), func(i, k int) { tail[i], tail[k] = tail[k], tail[i] })
 		if g.rand.IntN(2) == 0 {
 			for i := range order {
 				order[i] = len(open) - 1 - order[i]
 			}
 		}
 	}
+	keep = min(keep, len(open))
 	out := make([]string, 0, keep)
 	for _, i := range order[:keep] {
 		out = append(out, open[i])

@@ -36,38 +36,33 @@ func (b blind) Snapshot(ctx context.Context) (*slurm.Snapshot, error) {
 	return &s, nil
 }
 
-// drawn narrows every job by a draw.
-type drawn struct{ g *generator }
+// unwise narrows each job to the nodes that strand it, and brings it to the
+// queue's head.
+type unwise struct{ hits map[slurm.JobID]found }
 
-func (d drawn) Decide(in policy.Input) policy.Plan {
-	p := policy.Plan{Policy: "drawn", At: in.Snapshot.TakenAt}
+func (u unwise) Decide(in policy.Input) policy.Plan {
+	p := policy.Plan{Policy: "unwise", At: in.Snapshot.TakenAt}
 	for i := range in.Snapshot.Jobs {
-		j := &in.Snapshot.Jobs[i]
-		if j.Name != "probe" || !j.Pending() {
-			continue
+		if h, ok := u.hits[in.Snapshot.Jobs[i].ID]; ok {
+			p.Decisions = append(p.Decisions, policy.Decision{
+				JobID: in.Snapshot.Jobs[i].ID, Action: policy.Pack, Reason: "unwise", Candidates: h.keep, Offset: first,
+			})
 		}
-		if was, ok := in.Previous[j.ID]; ok {
-			p.Decisions = append(p.Decisions, was) // one draw for each job
-			continue
-		}
-		p.Decisions = append(p.Decisions, policy.Decision{
-			JobID: j.ID, Action: policy.Pack, Reason: "drawn",
-			Candidates: d.g.narrow(suitable(j, in.Snapshot), policy.NodesNeeded(j, in.Snapshot)+slack),
-		})
 	}
 	return p
 }
 
 // loop returns a steering loop on the lab with a database of its own.
-func (s *search) loop(ctx context.Context, c cycle.Cluster, g *generator, dir string) (*cycle.Loop, *store.Store, error) {
+func (s *search) loop(ctx context.Context, c cycle.Cluster, hits map[slurm.JobID]found, dir string) (*cycle.Loop, *store.Store, error) {
 	st, err := store.Open(filepath.Join(dir, "rifling.db"), store.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	l := &cycle.Loop{
-		Cluster: blind{c}, Recorder: st, Policy: drawn{g}, Book: profile.NewBook(profile.DefaultOptions()),
+		Cluster: blind{c}, Recorder: st, Policy: unwise{hits}, Book: profile.NewBook(profile.DefaultOptions()),
 		Mode: cycle.Steer, Tau: time.Hour, Log: slog.New(slog.DiscardHandler), Clock: time.Now,
-		Limits: policy.Limits{SlackNodes: slack, MaxWait: time.Hour, MaxChanges: 1000, TTL: 10 * time.Minute, Depth: 1000},
+		Limits: policy.Limits{SlackNodes: slack, MaxWait: time.Hour, MaxChanges: 1000, TTL: 10 * time.Minute, Depth: 1000,
+			MaxOffset: first, MaxOvertake: first},
 	}
 	return l, st, l.Start(ctx)
 }
@@ -88,7 +83,10 @@ func (s *search) impossibleJobs(ctx context.Context) (map[slurm.JobID]bool, erro
 }
 
 // alive lets a loop narrow the queue, and looks after each of its cycles.
-func (s *search) alive(ctx context.Context, g *generator) error {
+func (s *search) alive(ctx context.Context, hits map[slurm.JobID]found) error {
+	if len(hits) == 0 {
+		return nil
+	}
 	dir, err := os.MkdirTemp("", "stranded-")
 	if err != nil {
 		return err
@@ -98,13 +96,13 @@ func (s *search) alive(ctx context.Context, g *generator) error {
 	if err != nil {
 		return err
 	}
-	l, st, err := s.loop(ctx, s.client, g, dir)
+	l, st, err := s.loop(ctx, s.client, hits, dir)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	seen := map[slurm.JobID]bool{}
-	for cycles := range 8 {
+	for cycles := range 12 {
 		at, err := s.impossibleJobs(ctx)
 		if err != nil {
 			return err
@@ -152,7 +150,10 @@ func (d *dying) Update(ctx context.Context, u slurm.Update) error {
 
 // killed lets a loop narrow the queue and die with its last write, waits until
 // slurmctld has looked at the jobs, and calls what the watchdog's timer calls.
-func (s *search) killed(ctx context.Context, g *generator) error {
+func (s *search) killed(ctx context.Context, hits map[slurm.JobID]found) error {
+	if len(hits) == 0 {
+		return nil
+	}
 	dir, err := os.MkdirTemp("", "stranded-")
 	if err != nil {
 		return err
@@ -162,21 +163,11 @@ func (s *search) killed(ctx context.Context, g *generator) error {
 	if err != nil {
 		return err
 	}
-	snap, err := s.client.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	probes := 0
-	for i := range snap.Jobs {
-		if j := &snap.Jobs[i]; j.Name == "probe" && j.Pending() && !impossible(j) {
-			probes++
-		}
-	}
-	if err := s.dieAt(ctx, g, dir, max(1, probes*2/3)); err != nil {
+	if err := s.dieAt(ctx, hits, dir, len(hits)); err != nil {
 		return err
 	}
 	died := time.Now()
-	if err := s.pause(ctx, s.wait); err != nil {
+	if err := s.pause(ctx, s.wait+time.Duration(len(hits))*s.turn); err != nil {
 		return err
 	}
 	left, err := s.impossibleJobs(ctx)
@@ -211,8 +202,8 @@ func (s *search) killed(ctx context.Context, g *generator) error {
 	return s.rifling(ctx, dir, "release")
 }
 
-func (s *search) dieAt(ctx context.Context, g *generator, dir string, at int) (err error) {
-	l, st, err := s.loop(ctx, &dying{Cluster: s.client, last: at}, g, dir)
+func (s *search) dieAt(ctx context.Context, hits map[slurm.JobID]found, dir string, at int) (err error) {
+	l, st, err := s.loop(ctx, &dying{Cluster: s.client, last: at}, hits, dir)
 	if err != nil {
 		return err
 	}

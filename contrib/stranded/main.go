@@ -31,7 +31,8 @@ type search struct {
 	lab    *labrun.Lab
 	client *rest.Client
 	out    io.Writer
-	wait   time.Duration // for slurmctld to have looked at every job
+	wait   time.Duration // for slurmctld to have looked at the queue
+	turn   time.Duration // for it to have looked at the job at its head
 	tally  tally
 }
 
@@ -47,7 +48,7 @@ type tally struct {
 // found is a request that was stranded, with the nodes that were left to it.
 type found struct {
 	args []string
-	left int
+	keep []string // the nodes that were left to it
 	need []string // options without which it is not stranded
 	back bool     // restoring its list brought it back
 }
@@ -59,7 +60,7 @@ func main() {
 	var keep bool
 	flag.StringVar(&release, "slurm", "26.05", "release of Slurm")
 	flag.IntVar(&n, "n", 300, "requests to try")
-	flag.IntVar(&batch, "batch", 40, "requests in the queue at a time, each copies times")
+	flag.IntVar(&batch, "batch", 60, "requests in the queue at a time")
 	flag.Uint64Var(&seed, "seed", 1, "of the requests")
 	flag.BoolVar(&keep, "keep", false, "leave the lab up")
 	flag.Parse()
@@ -71,9 +72,6 @@ func main() {
 	}
 	os.Exit(code)
 }
-
-// copies is how many jobs a request becomes, each narrowed by a draw of its own.
-const copies = 4
 
 // known is the request that was found first.
 var known = strings.Fields("--nodes=1-3 --gpus=12 --cpus-per-gpu=1 --mem=100 --switches=1@5 --exclusive=user --time=2:34:00")
@@ -101,7 +99,7 @@ func run(ctx context.Context, release string, n, batch int, seed uint64, keep bo
 	if _, err := client.Connect(ctx); err != nil {
 		return 1, err
 	}
-	s := &search{lab: lab, client: client, out: os.Stdout, wait: 14 * time.Second}
+	s := &search{lab: lab, client: client, out: os.Stdout, wait: 10 * time.Second, turn: 2500 * time.Millisecond}
 	if err := s.all(ctx, n, batch, seed); err != nil {
 		return 1, err
 	}
@@ -120,19 +118,13 @@ func (s *search) all(ctx context.Context, n, batch int, seed uint64) error {
 	}
 	g := newGenerator(seed, s.lab.Nodes, s.lab.GPUs)
 	for tried := 0; tried < n; tried += batch {
-		requests := make([][]string, copies*min(batch, n-tried))
+		requests := make([][]string, min(batch, n-tried))
 		for i := range requests {
-			if i%copies == 0 {
-				requests[i] = g.request()
-			} else {
-				requests[i] = requests[i-1]
-			}
+			requests[i] = g.request()
 		}
 		// The known kind is always among them: a search that cannot find it
 		// finds nothing.
-		for i := range copies {
-			requests[i] = known
-		}
+		requests[0] = known
 		if err := s.batch(ctx, requests, g); err != nil {
 			return err
 		}
@@ -170,7 +162,8 @@ func (s *search) fill(ctx context.Context) error {
 func (s *search) submit(ctx context.Context, requests [][]string) ([]slurm.JobID, error) {
 	var script strings.Builder
 	for _, args := range requests {
-		fmt.Fprintf(&script, "sbatch --parsable --output=/dev/null --job-name=probe %s --wrap='sleep 60' 2>/dev/null || echo 0\n", strings.Join(args, " "))
+		fmt.Fprintf(&script, "sbatch --parsable --output=/dev/null --job-name=probe %s --wrap='sleep 60' 2>/dev/null || echo 0\n",
+			strings.Join(args, " "))
 	}
 	out, err := s.lab.As(ctx, "alice", "bash", "-c", script.String())
 	if err != nil {
@@ -213,7 +206,7 @@ func impossible(j *slurm.Job) bool {
 
 func (s *search) print(release string, seed uint64) {
 	t := s.tally
-	fmt.Fprintf(s.out, "Slurm %s, seed %d: %d jobs of generated requests, %d refused by sbatch, %d that slurmctld calls impossible by itself, %d narrowed\n",
+	fmt.Fprintf(s.out, "Slurm %s, seed %d: %d requests, %d refused by sbatch, %d that slurmctld calls impossible by itself or that start, %d narrowings\n",
 		release, seed, t.tried, t.refused, t.slurms, t.narrowed)
 	fmt.Fprintf(s.out, "stranded by a narrowing that leaves enough nodes, without guard rails: %d\n", len(t.stranded))
 	kinds := map[string]int{}
@@ -236,7 +229,7 @@ func (s *search) print(release string, seed uint64) {
 		fmt.Fprintf(s.out, "  %3d  needs %s\n", kinds[k], k)
 	}
 	for _, f := range t.stranded[:min(12, len(t.stranded))] {
-		fmt.Fprintf(s.out, "       %s, %d nodes left\n", strings.Join(f.args, " "), f.left)
+		fmt.Fprintf(s.out, "       %s, left %s\n", strings.Join(f.args, " "), strings.Join(f.keep, ","))
 	}
 	fmt.Fprintf(s.out, "given their list back, %d of %d came back\n", back, len(t.stranded))
 	fmt.Fprintf(s.out, "with a loop alive (that does not know the kind): %d stranded, %d for longer than a cycle\n", t.alive, t.aliveStays)

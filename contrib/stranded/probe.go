@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"slices"
-	"time"
 
 	"rifling/policy"
 	"rifling/slurm"
@@ -14,6 +13,9 @@ import (
 // slack is how many nodes beyond those it needs a job keeps, as the default of
 // limits.slack-nodes has it.
 const slack = 1
+
+// draws is how often each request is narrowed, to other nodes each time.
+const draws = 3
 
 // batch submits requests and tries all three ways on them.
 func (s *search) batch(ctx context.Context, requests [][]string, g *generator) error {
@@ -30,22 +32,22 @@ func (s *search) batch(ctx context.Context, requests [][]string, g *generator) e
 	if err != nil {
 		return err
 	}
-	hits, err := s.narrowAll(ctx, good, g)
-	if err != nil {
+	hits := map[slurm.JobID]found{}
+	for range draws {
+		if err := s.narrowAll(ctx, good, g, hits); err != nil {
+			return err
+		}
+	}
+	for _, id := range good {
+		if h, ok := hits[id]; ok {
+			h.args = args[id]
+			s.tally.stranded = append(s.tally.stranded, h)
+		}
+	}
+	if err := s.alive(ctx, hits); err != nil {
 		return err
 	}
-	for _, h := range hits {
-		h.args = args[h.id]
-		s.tally.stranded = append(s.tally.stranded, h.found)
-	}
-	// Slurm looks at the restored jobs again before the next part begins.
-	if err := s.pause(ctx, s.wait); err != nil {
-		return err
-	}
-	if err := s.alive(ctx, g); err != nil {
-		return err
-	}
-	if err := s.killed(ctx, g); err != nil {
+	if err := s.killed(ctx, hits); err != nil {
 		return err
 	}
 	return s.clear(ctx)
@@ -78,68 +80,72 @@ func (s *search) possible(ctx context.Context, ids []slurm.JobID, note func(i in
 	return good, nil
 }
 
-// hit is a job that a narrowing stranded.
-type hit struct {
-	found
-	id slurm.JobID
-}
+// first is an offset that brings a job to the queue's head: slurmctld's main
+// scheduler calls only that one impossible, and does not look at the nodes of
+// those behind it.
+const first = int64(1_000_000)
 
-// narrowAll narrows each job by a draw, without guard rails but for the number
-// of nodes, returns those that are stranded, and gives all their lists back.
-func (s *search) narrowAll(ctx context.Context, ids []slurm.JobID, g *generator) ([]hit, error) {
+// narrowAll narrows one job after the other by a draw and brings it to the
+// queue's head, without guard rails but for the number of nodes, notes those
+// that are stranded, and gives all back.
+func (s *search) narrowAll(ctx context.Context, ids []slurm.JobID, g *generator, hits map[slurm.JobID]found) error {
 	snap, err := s.client.Snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	left := map[slurm.JobID]int{}
 	for _, id := range ids {
 		j := snap.Job(id)
-		if j == nil {
+		if _, ok := hits[id]; ok || j == nil {
 			continue
 		}
-		keep := g.narrow(suitable(j, snap), policy.NodesNeeded(j, snap)+slack)
-		if len(keep) < policy.NodesNeeded(j, snap)+slack {
+		need := policy.NodesNeeded(j, snap) + slack
+		keep := g.narrow(suitable(j, snap), need)
+		if len(keep) < need || len(keep) >= len(snap.JobNodes(j)) {
 			continue
 		}
-		var out []string
-		for _, n := range snap.JobNodes(j) {
-			if !slices.Contains(keep, n) {
-				out = append(out, n)
-			}
-		}
-		if err := s.client.Update(ctx, slurm.Update{JobID: id, ExcludedNodes: &out}); err == nil {
-			left[id] = len(keep)
-			s.tally.narrowed++
+		if err := s.one(ctx, j, snap, keep, hits); err != nil {
+			return err
 		}
 	}
-	if err := s.pause(ctx, s.wait); err != nil {
-		return nil, err
-	}
-	if snap, err = s.client.Snapshot(ctx); err != nil {
-		return nil, err
-	}
-	var hits []hit
-	for _, id := range ids {
-		if impossible(snap.Job(id)) && left[id] > 0 {
-			hits = append(hits, hit{id: id, found: found{left: left[id]}})
-		}
-		none := []string{}
-		if left[id] > 0 {
-			if err := s.client.Update(ctx, slurm.Update{JobID: id, ExcludedNodes: &none}); err != nil {
-				return nil, err
-			}
+	return nil
+}
+
+// one narrows one job, looks, and gives it back.
+func (s *search) one(ctx context.Context, j *slurm.Job, snap *slurm.Snapshot, keep []string, hits map[slurm.JobID]found) error {
+	var out []string
+	for _, n := range snap.JobNodes(j) {
+		if !slices.Contains(keep, n) {
+			out = append(out, n)
 		}
 	}
-	if err := s.pause(ctx, time.Second); err != nil {
-		return nil, err
+	up, down, none := first, int64(0), []string{}
+	set, back := slurm.Update{JobID: j.ID, ExcludedNodes: &out}, slurm.Update{JobID: j.ID, ExcludedNodes: &none}
+	if snap.Release.HasSiteFactor() {
+		set.SiteFactor, back.SiteFactor = &up, &down
+	} else {
+		nice := -first
+		set.Nice, back.Nice = &nice, &down
 	}
-	if snap, err = s.client.Snapshot(ctx); err != nil {
-		return nil, err
+	if err := s.client.Update(ctx, set); err != nil {
+		return nil //nolint:nilerr // a request that cannot be changed cannot be stranded
 	}
-	for i := range hits {
-		hits[i].back = !impossible(snap.Job(hits[i].id))
+	s.tally.narrowed++
+	if err := s.pause(ctx, s.turn); err != nil {
+		return err
 	}
-	return hits, nil
+	now, err := s.client.Job(ctx, j.ID)
+	if err != nil {
+		return err
+	}
+	if err := s.client.Update(ctx, back); err != nil || !impossible(&now) {
+		return err
+	}
+	if err := s.pause(ctx, s.turn); err != nil {
+		return err
+	}
+	after, err := s.client.Job(ctx, j.ID)
+	hits[j.ID] = found{keep: keep, back: err == nil && !impossible(&after)}
+	return err
 }
 
 // suitable are the nodes that have the features that a job's constraint names
@@ -154,22 +160,16 @@ func suitable(j *slurm.Job, snap *slurm.Snapshot) []string {
 	return out
 }
 
-// minimize leaves out one option after the other of up to eight requests, to
+// minimize leaves out one option after the other of up to four requests, to
 // see which it takes.
 func (s *search) minimize(ctx context.Context) error {
-	for i := range s.tally.stranded[:min(8, len(s.tally.stranded))] {
+	for i := range s.tally.stranded[:min(4, len(s.tally.stranded))] {
 		f := &s.tally.stranded[i]
 		var without [][]string
 		for k := range f.args {
 			without = append(without, slices.Delete(slices.Clone(f.args), k, k+1))
 		}
-		// Each several times, for several draws of the nodes.
-		const draws = 6
-		var requests [][]string
-		for range draws {
-			requests = append(requests, without...)
-		}
-		ids, err := s.submit(ctx, requests)
+		ids, err := s.submit(ctx, without)
 		if err != nil {
 			return err
 		}
@@ -177,17 +177,25 @@ func (s *search) minimize(ctx context.Context) error {
 			return err
 		}
 		of := map[slurm.JobID]int{}
-		good, err := s.possible(ctx, ids, func(n int) { of[ids[n]] = n % len(without) }, false)
+		good, err := s.possible(ctx, ids, func(n int) { of[ids[n]] = n }, false)
 		if err != nil {
 			return err
 		}
-		hits, err := s.narrowAll(ctx, good, newGenerator(uint64(i)+99, s.lab.Nodes, s.lab.GPUs))
+		snap, err := s.client.Snapshot(ctx)
 		if err != nil {
 			return err
+		}
+		hits := map[slurm.JobID]found{}
+		for _, id := range good {
+			if j := snap.Job(id); j != nil {
+				if err := s.one(ctx, j, snap, f.keep, hits); err != nil {
+					return err
+				}
+			}
 		}
 		still := map[int]bool{}
-		for _, h := range hits {
-			still[of[h.id]] = true
+		for id := range hits {
+			still[of[id]] = true
 		}
 		for k, arg := range f.args {
 			if !still[k] {
