@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"rifling/agent"
@@ -23,6 +24,11 @@ type Rifling struct {
 	Prior func(f Features, a Action) float64
 	// PriorWeight is how many visits the prior counts for.
 	PriorWeight float64
+	// What ablations leave out: waiting, parts of the state by their place in
+	// it, groups. Without groups each family of jobs is a state of its own.
+	NoWait    bool
+	Omit      []int
+	Ungrouped bool
 }
 
 // Decide plans by the table. What is tried to learn stays while the job's state
@@ -60,8 +66,8 @@ func severalTasks(j *slurm.Job) bool {
 
 func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int {
 	in := f.b.in
-	offers := f.offers(!waitedOut(f.j, in))
-	d.State = encode(f, p)
+	offers := f.offers(!r.NoWait && !waitedOut(f.j, in))
+	d.State = r.state(f, p)
 	choices := make([]agent.Choice, len(offers))
 	for i, o := range offers {
 		choices[i] = agent.Choice{Action: string(o.action)}
@@ -97,6 +103,22 @@ func (r *Rifling) choose(f *fit, p profile.Profile, d *Decision) map[string]int 
 		d.Considered[k].Prior = choices[k].Prior
 	}
 	return f.settle(d, o, offers[0], p)
+}
+
+// state is what the table knows the job's situation by.
+func (r *Rifling) state(f *fit, p profile.Profile) string {
+	s := encode(f, p)
+	if len(r.Omit) == 0 && !r.Ungrouped {
+		return s
+	}
+	parts := strings.Fields(s)
+	if r.Ungrouped {
+		parts[0] = "family:" + strings.ReplaceAll(p.Family, " ", "_")
+	}
+	for _, i := range r.Omit {
+		parts[i] = "-"
+	}
+	return strings.Join(parts, " ")
 }
 
 func deadline(j *slurm.Job, in Input) time.Time {

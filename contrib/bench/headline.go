@@ -54,6 +54,7 @@ var headlineRows = []row{
 	{name: "rule, slack 1", policy: "rule", counters: true, slack: 1, wait: unbounded},
 	{name: "rifling cold", policy: "rifling", counters: true, wait: unbounded},
 	{name: "rifling trained", policy: "rifling", counters: true, wait: unbounded, trained: true},
+	{name: "learned", policy: "learned", counters: true, wait: unbounded},
 }
 
 // figures are one simulation's.
@@ -81,7 +82,8 @@ func headline(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// shown is the part of the grid that is run by default.
+// shown is the part of the grid that HEADLINE=wide runs; the first eight are
+// run by default.
 var shown = []setting{
 	{4, 4, 25, "muri", true, 0.9, false},
 	{4, 4, 50, "muri", false, 1.2, false},
@@ -99,13 +101,14 @@ var shown = []setting{
 	{8, 4, 400, "muri", true, 0.9, false},
 }
 
-// headlineSettings chooses the grid. HEADLINE=full is every combination, quick
-// those of 4 and 8 nodes, one of them under the flat law. Those of 8 nodes, all of them in the full grid, come under the
-// flat law as well.
+// headlineSettings chooses the grid: of 4 and 8 nodes, one of them under the
+// flat law; HEADLINE=wide has 16 nodes and faster networks too, and full is
+// every combination. There those of 8 nodes, or all, come under the flat law as
+// well.
 func headlineSettings(which string) []setting {
 	all := slices.Clone(shown)
 	switch which {
-	case "quick":
+	case "", "quick":
 		law := shown[6]
 		law.law = true
 		return append(all[:8], law)

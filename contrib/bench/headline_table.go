@@ -25,7 +25,7 @@ var headlineBars = []struct {
 }
 
 // headlineOf are the rows that the bars are about.
-var headlineOf = []string{"rule", "rifling trained"}
+var headlineOf = []string{"rule", "rifling trained", "learned"}
 
 // grid holds outcomes by setting, row and seed.
 type grid struct {
@@ -112,8 +112,11 @@ func (g grid) perSetting(out io.Writer, law bool) {
 		return
 	}
 	fmt.Fprintf(out, "\nspeed model: %s. Change in %% of mean JCT / makespan / ANPR, +- standard error of JCT over %d lists\n", lawName(law), testSeeds)
-	fmt.Fprintf(out, "%-31s %5s | %-21s %-21s | %-21s %-21s | %s\n", "setting", "open%",
-		"rule : slurm", "rule : strict", "trained : slurm", "trained : strict", "makespan bound : slurm, strict")
+	fmt.Fprintf(out, "%-31s %5s |", "setting", "open%")
+	for _, name := range headlineOf {
+		fmt.Fprintf(out, " %-21s %-21s |", name+" : slurm", ": strict")
+	}
+	fmt.Fprintln(out, " makespan bound : slurm, strict")
 	for _, i := range picked {
 		open := 0.0
 		for _, o := range g.at[i][0] {
