@@ -223,6 +223,7 @@ func (d *Daemon) Count(ctx context.Context, snap *slurm.Snapshot, readings int) 
 	rng := rand.New(rand.NewPCG(1, 7))
 	seqs := map[string]uint64{}
 	now := time.Now()
+	boot := fmt.Sprintf("scene-%d", now.UnixNano())
 	for k := range readings {
 		at := now.Add(-every * time.Duration(readings-1-k))
 		var batch []collector.Sample
@@ -233,7 +234,7 @@ func (d *Daemon) Count(ctx context.Context, snap *slurm.Snapshot, readings int) 
 			}
 			for node, gpus := range j.NodeGPUs {
 				seqs[node]++
-				batch = append(batch, reading(j, node, gpus, seqs[node], at, every, rng))
+				batch = append(batch, reading(j, node, gpus, boot, seqs[node], at, every, rng))
 			}
 		}
 		for len(batch) > 0 {
@@ -247,13 +248,13 @@ func (d *Daemon) Count(ctx context.Context, snap *slurm.Snapshot, readings int) 
 	return nil
 }
 
-func reading(j *slurm.Job, node string, gpus int, seq uint64, at time.Time, every time.Duration, rng *rand.Rand) collector.Sample {
+func reading(j *slurm.Job, node string, gpus int, boot string, seq uint64, at time.Time, every time.Duration, rng *rand.Rand) collector.Sample {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(j.Name)) // never fails
 	kind := []float64{0.9, 0.35, 0.07}[h.Sum32()%3]
 	noise := 0.95 + 0.1*rng.Float64()
 	s := collector.Sample{
-		Node: node, Boot: "scene", Seq: seq, JobID: j.ID, At: at, Interval: every, GPUs: gpus,
+		Node: node, Boot: boot, Seq: seq, JobID: j.ID, At: at, Interval: every, GPUs: gpus,
 		Compute: min(1, (0.45+0.4*(1-kind))*noise), Source: collector.SourceGPM, Model: "NVIDIA H100 80GB HBM3",
 		NVLinkSpeed: 450e9 * float64(gpus), PCIeSpeed: 63e9 * float64(gpus), NetSpeed: 50e9,
 	}

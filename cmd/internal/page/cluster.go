@@ -5,11 +5,15 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"html/template"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"rifling/profile"
+	"rifling/report"
 	"rifling/slurm"
 )
 
@@ -35,6 +39,31 @@ type leafRow struct {
 	ID         string
 	Free, GPUs int
 	Nodes      []nodeRow
+	Map        template.HTML
+}
+
+// drawMap writes the nodes' list items. A template takes ten times as long
+// for them, and a map has thousands of cells.
+func (s *Server) drawMap(rows []nodeRow) template.HTML {
+	var b strings.Builder
+	for i := range rows {
+		r := &rows[i]
+		b.WriteString("<li")
+		if !r.Usable {
+			b.WriteString(` class="down"`)
+		}
+		fmt.Fprintf(&b, `><a href="%s">%s</a><span class="vh"> %s</span><span class="gpus" aria-hidden="true">`,
+			template.HTMLEscapeString(s.o.BasePath+"/nodes/"+url.PathEscape(r.Name)), template.HTMLEscapeString(report.Clean(r.Name)), template.HTMLEscapeString(r.Words))
+		for _, c := range r.Cells {
+			b.WriteString(`<i class="` + c.Class) // one of ours, as its mark
+			if c.Span > 1 {
+				b.WriteString(" s" + strconv.Itoa(c.Span))
+			}
+			b.WriteString(`">` + c.Mark + "</i>")
+		}
+		b.WriteString("</span></li>")
+	}
+	return template.HTML(b.String()) //nolint:gosec // all text of others is escaped above
 }
 
 // nodeRow is one node: its GPUs as the map draws them and in words.
@@ -98,6 +127,9 @@ func (s *Server) cluster(q *request) error {
 		}
 		if len(row.Nodes) == 0 {
 			continue
+		}
+		if !p.AsTable {
+			row.Map = s.drawMap(row.Nodes)
 		}
 		p.Leaves = append(p.Leaves, row)
 		p.GPUs, p.Free = p.GPUs+row.GPUs, p.Free+row.Free
