@@ -33,9 +33,12 @@ var benches = []bench{
 	{"profile", "groups against measured slowdowns, and predicted run times on real traces", profiles},
 	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
 	{"history", "a year of accounting imported, killed and resumed", history},
-	{"kills", "a process that writes the history, killed at random moments; KILLS=300 of them", benchKills},
 	{"report", "rifling report over a million jobs: seconds and memory", reportBench},
-	{"headline", "placement in the simulator: rifling beside Slurm, strict consolidation and others; HEADLINE=full or quick", headline},
+	{"kills", "a process that writes the history, killed at random moments; KILLS=300 of them", benchKills},
+	{"headline", "placement in the simulator: rifling beside Slurm, strict consolidation and others; HEADLINE=wide or full for more", headline},
+	{"convergence", "how fast the learner settles, what it is worth on unseen lists, what its first day costs", convergence},
+	{"robust", "wrong predictions, failing nodes, doubled load, an unseen mix: mean JCT against Slurm", robust},
+	{"ablation", "the learner with one thing changed at a time; ABLATION=word for some of them", ablation},
 	{"order", "mean JCT by order alone: learned beside QSSF, fit-first, Tiresias, F1 on their own data", order},
 	{"hpc", "bounded slowdown by order alone on batch traces: learned beside RLScheduler", hpc},
 	{"lab-compare", "the same jobs on a real Slurm under slurm, pack and rifling (root, about 30 min)", labCompare},
@@ -44,6 +47,13 @@ var benches = []bench{
 func main() {
 	if filepath.Base(os.Args[0]) == "sacct" { // as history's stand-in
 		os.Exit(historySacct(os.Args[1:]))
+	}
+	if path := os.Getenv(killsChild); path != "" {
+		if err := killsWrite(path); err != nil {
+			fmt.Fprintln(os.Stderr, "kills:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if path := os.Getenv(killsChild); path != "" {
 		if err := killsWrite(path); err != nil {
