@@ -106,6 +106,10 @@ func (c *trainCall) search(ctx context.Context, f *policy.File, start policy.Mod
 	return err
 }
 
+// starvedCost is that of weights under which jobs wait for ever: more than any
+// other's.
+const starvedCost = 1000
+
 // costOf measures weights on the lists that are drawn for the generation.
 func (c *trainCall) costOf(ctx context.Context, start policy.Model, generation int, w []float64) (float64, error) {
 	m, err := withWeights(start, w)
@@ -120,6 +124,9 @@ func (c *trainCall) costOf(ctx context.Context, start policy.Model, generation i
 			return 0, err
 		}
 		got, err := c.train[i].play(ctx, p)
+		if errors.Is(err, run.ErrStarved) {
+			return starvedCost, nil
+		}
 		if err != nil {
 			return 0, err
 		}

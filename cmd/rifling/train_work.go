@@ -237,25 +237,10 @@ func (l *jobList) play(ctx context.Context, p policy.Policy) (lot, error) {
 	return out, nil
 }
 
-// cost weighs what became of a list against another policy's, 1 for the same.
+// cost is run.Cost as a ratio: 1 for what is as good as the other policy, 0.9
+// for 10 % better.
 func cost(o policy.Objective, mine, base lot) float64 {
-	ratio := func(a, b float64) float64 {
-		if b <= 0 {
-			return 1
-		}
-		return a / b
-	}
-	sum, weights := 0.0, 0.0
-	for _, part := range []struct{ weight, ratio float64 }{
-		{o.MeanJCT, ratio(mine.sum.MeanJCT, base.sum.MeanJCT)},
-		{o.P95JCT, ratio(mine.sum.P95JCT, base.sum.P95JCT)},
-		{o.Makespan, ratio(mine.sum.Makespan, base.sum.Makespan)},
-		{o.ANPR, ratio(base.sum.ANPR, mine.sum.ANPR)},
-		{o.Fairness, ratio(mine.longest, base.longest)},
-	} {
-		sum, weights = sum+part.weight*part.ratio, weights+part.weight
-	}
-	return sum / weights
+	return math.Exp(run.Cost(o, mine.sum, base.sum))
 }
 
 // figureOf puts the lots of one policy together.
