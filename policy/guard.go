@@ -31,7 +31,7 @@ func ofState(j *slurm.Job, in Input) string {
 		return "it is held"
 	case j.Reason == "BadConstraints":
 		return "Slurm calls its request impossible (BadConstraints)"
-	case j.EligibleTime.After(in.Snapshot.TakenAt):
+	case j.EligibleTime.After(in.Snapshot.TakenAt.Add(in.Limits.Grace)):
 		return "it may not begin before " + j.EligibleTime.UTC().Format(time.DateTime) + " UTC"
 	case j.Priority == 0:
 		return "its priority is 0"

@@ -106,6 +106,7 @@ type Limits struct {
 	TTL           time.Duration // life of what was set, unless renewed
 	RequiredNodes []string      // partitions where the exact node list is the lever
 	Starvation    time.Duration // a job that is eligible for longer is left to Slurm alone; 0 never
+	Grace         time.Duration // a job whose begin time is at most so far ahead counts as eligible
 
 	// What may be written to; jobs outside are observed. Empty means all.
 	SteerPartitions, SteerAccounts, SteerQOS []string

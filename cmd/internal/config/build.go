@@ -58,7 +58,7 @@ func (c *Config) PolicyLimits() policy.Limits {
 		SkipUsers: m.SkipUsers, SkipAccounts: m.SkipAccounts, SkipQOS: m.SkipQOS,
 		SkipPartitions: m.SkipPartitions, SkipConstraints: m.SkipConstraints, MaxOvertake: l.MaxOvertake,
 		Depth: l.Depth, SlackNodes: l.SlackNodes, MaxOffset: l.MaxOffset, MaxWait: l.MaxWait,
-		MaxChanges: l.MaxChanges, TTL: l.TTL, RequiredNodes: l.ExactNodes, Starvation: l.Starvation,
+		MaxChanges: l.MaxChanges, TTL: l.TTL, RequiredNodes: l.ExactNodes, Starvation: l.Starvation, Grace: l.Grace,
 		SteerPartitions: c.Steer.Partitions, SteerAccounts: c.Steer.Accounts, SteerQOS: c.Steer.QOS,
 	}
 }

@@ -96,6 +96,7 @@ type Limits struct {
 	MaxChanges int           `mapstructure:"max-changes"`
 	TTL        time.Duration `mapstructure:"ttl"`
 	Starvation time.Duration `mapstructure:"starvation"`
+	Grace      time.Duration `mapstructure:"grace"`
 	ExactNodes []string      `mapstructure:"exact-nodes"`
 
 	MaxOvertake int64   `mapstructure:"max-overtake"`

@@ -37,6 +37,7 @@ func (c *Config) Validate() error {
 		{c.Limits.SlackNodes < 0, "limits.slack-nodes", c.Limits.SlackNodes, "use 0 or more"},
 		{c.Limits.MaxOffset < 0, "limits.max-offset", c.Limits.MaxOffset, "use 0 (never) or more"},
 		{c.Limits.MaxChanges < 0, "limits.max-changes", c.Limits.MaxChanges, "use 0 (never) or more"},
+		{c.Limits.Grace < 0 || c.Limits.Grace > 10*time.Minute, "limits.grace", c.Limits.Grace, "use 0 (none) to 10m; 30s goes with contrib/job_submit"},
 		{c.Limits.MaxWait < 0, "limits.max-wait", c.Limits.MaxWait, "use 0 (never wait) or more"},
 		{c.Limits.TTL < 2*c.Interval, "limits.ttl", c.Limits.TTL, "use at least twice the interval, else what was set expires between cycles"},
 		{c.Profile.Groups < 0 || c.Profile.Groups > 16, "profile.groups", c.Profile.Groups, "use 1 to 5, or 0 to have it chosen; 3 by default"},
