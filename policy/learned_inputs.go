@@ -114,5 +114,10 @@ func pickInputs(all []string, values []float64, want []string) []float64 {
 
 // OrderScore is the model's score of a job; the highest goes first.
 func (m *Model) OrderScore(f OrderFacts) float64 {
-	return m.Order.Score(pickInputs(OrderInputs, f.Inputs(), m.Order.Inputs))
+	return m.Order.Score(m.OrderInputs(f))
+}
+
+// OrderInputs are the values of the inputs that the model's order scorer wants.
+func (m *Model) OrderInputs(f OrderFacts) []float64 {
+	return pickInputs(OrderInputs, f.Inputs(), m.Order.Inputs)
 }

@@ -43,7 +43,7 @@ func hpc(ctx context.Context, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(out, "Bounded slowdown, RLScheduler's protocol with backfill, 10 sequences of 1,024 jobs; %d searches from different seeds\n", hpcSeeds)
-	fmt.Fprintf(out, "%-10s %10s %10s %10s %20s\n", "trace", "SJF", "untrained", "learned", "least .. most")
+	fmt.Fprintf(out, "%-10s %10s %10s %10s %24s  %10s %24s\n", "trace", "SJF", "untrained", "learned", "least .. most", "gradient", "least .. most")
 	for _, t := range hpcTraces {
 		if err := t.run(ctx, out, filepath.Join(dir, t.file)); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (t hpcTrace) run(ctx context.Context, out io.Writer, path string) error {
 		}
 	}
 	blocks := unused(jobs, used)
-	var got []float64
+	var got, climbed []float64
 	for seed := range uint64(hpcSeeds) {
 		b := batchTraining{machine: m, windows: resampled(blocks, seed+1)}
 		model, err := b.train(ctx, seed+1)
@@ -83,6 +83,14 @@ func (t hpcTrace) run(ctx context.Context, out io.Writer, path string) error {
 			return err
 		}
 		got = append(got, v)
+		other, err := b.gradient(seed + 1)
+		if err != nil {
+			return err
+		}
+		if v, err = batchMean(m, tests, other); err != nil {
+			return err
+		}
+		climbed = append(climbed, v)
 		fmt.Fprintf(out, "%s, search %d, from %d blocks of %d jobs: %s\n", t.name, seed+1, len(blocks), hpcBlock, weightsText(&model.Order))
 	}
 	start, err := batchMean(m, tests, batchStart())
@@ -98,7 +106,7 @@ func (t hpcTrace) run(ctx context.Context, out io.Writer, path string) error {
 		sjf += peer.MeanBoundedSlowdown(part, starts) / float64(len(tests))
 	}
 	s := spreadOf(got)
-	fmt.Fprintf(out, "%-10s %10.2f %10.2f %s\n", t.name, sjf, start, s)
+	fmt.Fprintf(out, "%-10s %10.2f %10.2f %s  %s\n", t.name, sjf, start, s, spreadOf(climbed))
 	fmt.Fprintf(out, "bar: hpc-%s value=%.2f target=%.2f %s\n", t.name, s.median, t.target, verdict(s.median <= t.target))
 	return nil
 }
@@ -214,19 +222,24 @@ func batchMean(m peer.BatchMachine, lists [][]peer.Batch, model *policy.Model) (
 // batchScorer is the order scorer of policy learned on jobs of a batch system,
 // of which nothing but the time asked for is known.
 func batchScorer(model *policy.Model) peer.BatchScorer {
+	inputs := batchInputs(model)
+	return func(s *peer.BatchScene, j int) float64 { return model.Order.Score(inputs(s, j)) }
+}
+
+// batchInputs are what the model's scorer wants to know of a batch job.
+func batchInputs(model *policy.Model) func(s *peer.BatchScene, j int) []float64 {
 	var scene *peer.BatchScene
 	var queue policy.QueueFacts
-	return func(s *peer.BatchScene, j int) float64 {
+	return func(s *peer.BatchScene, j int) []float64 {
 		if s != scene {
 			scene, queue = s, batchQueue(s)
 		}
 		b := s.Jobs[j]
 		asked := float64(b.Asked)
-		f := policy.OrderFacts{
+		return model.OrderInputs(policy.OrderFacts{
 			Run: asked, RunLow: asked, RunHigh: asked, RunMean: asked, Limit: asked, GPUs: b.Procs, Nodes: b.Procs,
-			Age: float64(s.Now - b.Submit), Fits: b.Procs <= s.Free, Queue: queue,
-		}
-		return model.OrderScore(f)
+			Age: float64(s.Now - b.Submit), Fits: b.Procs*s.Nodes <= s.Free*s.Procs, Queue: queue,
+		})
 	}
 }
 

@@ -91,8 +91,8 @@ func (f orderFold) run(ctx context.Context, out io.Writer, dir string, all map[s
 			return err
 		}
 		models = append(models, m)
-		fmt.Fprintf(out, "%s, search %d: %+.1f %% on what it learned from; %s; reserve %.2f %.2f\n",
-			f.philly, seed+1, 100*p.Mean, weightsText(&m.Order), m.reserve.Slack, m.reserve.Run)
+		fmt.Fprintf(out, "%s, search %d: best candidate %+.1f %% on what it learned from; %s; reserve %.2f %.2f\n",
+			f.philly, seed+1, 100*p.Best, weightsText(&m.Order), m.reserve.Slack, m.reserve.Run)
 	}
 	test := all[f.philly]
 	with := orderOver(models, func(m *orderPolicy) float64 { v, _ := orderRun(test, m, true); return v })
