@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check properties stranded e2e lab lab-down bench screens fuzz release install-test newcomer docs-test rpm-test clean
+.PHONY: help setup build demo test check properties chaos stranded e2e lab lab-down bench screens fuzz release install-test newcomer docs-test rpm-test clean
 
 # Tools that setup.sh brought come first. Go's own settings are stated here, so
 # that those of the machine do not change what is built.
@@ -62,6 +62,9 @@ lab-down: ## stop and remove that lab; SLURM= LAB=
 
 properties: setup ## the invariants' property tests over 10,000 random cases each, the others over 1,000
 	@contrib/properties.sh
+
+chaos: build ## let things go wrong around a steering riflingd on a real Slurm; SLURM=
+	@bin/chaos -slurm $(SLURM)
 
 stranded: build ## search a real Slurm for requests that exclusions can strand; SLURM=
 	@bin/stranded -slurm $(SLURM)
