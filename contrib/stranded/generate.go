@@ -56,26 +56,23 @@ func (g *generator) request() []string {
 	return append(args, fmt.Sprintf("--time=%d:%02d:00", 1+g.rand.IntN(5), g.rand.IntN(60)))
 }
 
-// narrow draws which nodes to keep: at least need, fewer than all. Every other
-// time they are one end of the list, which is a leaf switch, and one node or some
-// more, as a placement under one switch with its slack is.
-func (g *generator) narrow(open []string, need int) []string {
+// narrow draws which nodes to keep: at least need, fewer than all. With leaf
+// they are one end of the list, which is a leaf switch, and one more node, as a
+// placement under one switch with its slack is.
+func (g *generator) narrow(open []string, need int, leaf bool) []string {
 	keep := need
 	if len(open)-1 > need {
 		keep += g.rand.IntN(len(open) - need)
 	}
 	order := g.rand.Perm(len(open))
-	if half := len(open) / 2; half >= need-1 && g.rand.IntN(2) == 0 {
-		if keep = half + 1; g.rand.IntN(3) == 0 {
-			keep += g.rand.IntN(len(open) - half)
-		}
-		for i := range order {
+	if half := len(open) / 2; leaf && half+1 >= need && half > 0 {
+		keep = half + 1
+		for i := range half {
 			order[i] = i
 		}
-		tail := order[half:]
-		g.rand.Shuffle(len(tail), func(i, k int) { tail[i], tail[k] = tail[k], tail[i] })
+		order[half] = half + g.rand.IntN(len(open)-half)
 		if g.rand.IntN(2) == 0 {
-			for i := range order {
+			for i := range keep {
 				order[i] = len(open) - 1 - order[i]
 			}
 		}

@@ -14,8 +14,9 @@ import (
 // limits.slack-nodes has it.
 const slack = 1
 
-// draws is how often each request is narrowed, to other nodes each time.
-const draws = 3
+// draws is how often each request is narrowed, to other nodes each time: first
+// to a leaf switch and a node more.
+const draws = 2
 
 // batch submits requests and tries all three ways on them.
 func (s *search) batch(ctx context.Context, requests [][]string, g *generator) error {
@@ -33,8 +34,8 @@ func (s *search) batch(ctx context.Context, requests [][]string, g *generator) e
 		return err
 	}
 	hits := map[slurm.JobID]found{}
-	for range draws {
-		if err := s.narrowAll(ctx, good, g, hits); err != nil {
+	for i := range draws {
+		if err := s.narrowAll(ctx, good, g, i == 0, hits); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,7 @@ const first = int64(1_000_000)
 // narrowAll narrows one job after the other by a draw and brings it to the
 // queue's head, without guard rails but for the number of nodes, notes those
 // that are stranded, and gives all back.
-func (s *search) narrowAll(ctx context.Context, ids []slurm.JobID, g *generator, hits map[slurm.JobID]found) error {
+func (s *search) narrowAll(ctx context.Context, ids []slurm.JobID, g *generator, leaf bool, hits map[slurm.JobID]found) error {
 	snap, err := s.client.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func (s *search) narrowAll(ctx context.Context, ids []slurm.JobID, g *generator,
 			continue
 		}
 		need := policy.NodesNeeded(j, snap) + slack
-		keep := g.narrow(suitable(j, snap), need)
+		keep := g.narrow(suitable(j, snap), need, leaf)
 		if len(keep) < need || len(keep) >= len(snap.JobNodes(j)) {
 			continue
 		}
