@@ -33,6 +33,7 @@ var benches = []bench{
 	{"profile", "groups against measured slowdowns, and predicted run times on real traces", profiles},
 	{"ingest", "a million samples a day into a real riflingd: rate, answer time, storage, kill -9", ingest},
 	{"history", "a year of accounting imported, killed and resumed", history},
+	{"page", "the status page of a real riflingd at 1,000 nodes and 10,000 jobs", pageLoad},
 	{"report", "rifling report over a million jobs: seconds and memory", reportBench},
 	{"kills", "a process that writes the history, killed at random moments; KILLS=300 of them", benchKills},
 	{"headline", "placement in the simulator: rifling beside Slurm, strict consolidation and others; HEADLINE=wide or full for more", headline},

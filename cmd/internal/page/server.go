@@ -74,7 +74,7 @@ func (s *Server) Fail(err error) {
 func (s *Server) Pause(why string) { s.paused.Store(&why) }
 
 // maxHistory bounds how long a page waits for the history.
-const maxHistory = 5 * time.Second
+const maxHistory = 10 * time.Second
 
 // Handler serves the page, at the root and under the base path, whichever of
 // them a proxy leaves.
