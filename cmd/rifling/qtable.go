@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rifling/agent"
 	"rifling/policy"
 	"rifling/report"
 	"rifling/store"
 )
 
-const qtableFormat = "state,action,value,visits,stddev,changed,meaning"
+const qtableFormat = "state,action,value,prior,visits,stderr,changed,meaning"
 
 func (a *app) qtableCmd() *cobra.Command {
 	var t tableFlags
@@ -26,7 +27,8 @@ func (a *app) qtableCmd() *cobra.Command {
 		Use:   "qtable",
 		Short: "List what the learner expects of each action in each state",
 		Long: "qtable lists the learner's table by state, the best action first. A value is the\n" +
-			"reward that is expected; nearer to 0 is better. Words of --state must all occur.",
+			"reward that is expected: the part of the job's GPU time that is lost, so nearer\n" +
+			"to 0 is better. What the rule expected stands beside it. Words of --state must all occur.",
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return show(a.out, t, a.qFields(), qtableFormat, func() ([]policy.QEntry, error) {
@@ -106,8 +108,10 @@ func (a *app) qFields() []report.Field[policy.QEntry] {
 		{Name: "State", Doc: "the state's code", Width: 0, Left: true, Of: func(r *q) report.Value { return report.Text(r.State) }},
 		{Name: "Action", Doc: "action", Width: 6, Left: true, Of: func(r *q) report.Value { return report.Text(r.Action) }},
 		{Name: "Value", Doc: "expected reward", Width: 8, Of: func(r *q) report.Value { return report.Float(r.Value, 3) }},
+		{Name: "Prior", Doc: "what the rule expected of the same decisions", Width: 8, Of: func(r *q) report.Value { return report.Float(r.Prior, 3) }},
+		{Name: "StdErr", Doc: "standard error of value - prior", Width: 7, Of: func(r *q) report.Value { return report.Float(r.StdErr(alphaShown), 3) }},
 		{Name: "Visits", Doc: "how often it was learned from", Width: 6, Of: func(r *q) report.Value { return report.Int(r.Visits) }},
-		{Name: "StdDev", Doc: "standard deviation of the rewards", Width: 7, Of: func(r *q) report.Value { return report.Float(math.Sqrt(r.Var), 3) }},
+		{Name: "StdDev", Doc: "standard deviation of reward - prior", Width: 7, Of: func(r *q) report.Value { return report.Float(math.Sqrt(r.Var), 3) }},
 		{Name: "Changed", Doc: "when it last changed", Width: 19, Of: func(r *q) report.Value { return report.Time(a.local(r.Changed)) }},
 		{Name: "Meaning", Doc: "the entry in a sentence", Left: true, Of: func(r *q) report.Value { return report.Text(qSentence(*r)) }},
 	}
@@ -115,18 +119,27 @@ func (a *app) qFields() []report.Field[policy.QEntry] {
 
 // qSentence says what an entry means.
 func qSentence(e policy.QEntry) string {
-	verdict := "costs nothing"
+	lost := "loses next to nothing"
 	if e.Value < -0.005 {
-		verdict = fmt.Sprintf("costs %.2f", -e.Value)
-	} else if e.Value > 0.005 {
-		verdict = fmt.Sprintf("gains %.2f", e.Value)
+		lost = fmt.Sprintf("loses %.0f %% of the job's GPU time", -100*e.Value)
+	}
+	gain := "as the rule expects"
+	switch g := 100 * e.Gain(); {
+	case g >= 0.5:
+		gain = fmt.Sprintf("%.0f %% less than the rule expects", g)
+	case g <= -0.5:
+		gain = fmt.Sprintf("%.0f %% more than the rule expects", -g)
 	}
 	times := fmt.Sprintf("after %d tries", e.Visits)
-	switch e.Visits {
-	case 0:
-		times = "by expectation alone"
-	case 1:
-		times = "after one try"
+	if se := 100 * e.StdErr(alphaShown); e.Visits > 1 {
+		times += fmt.Sprintf(", give or take %.0f %%", math.Ceil(se))
 	}
-	return fmt.Sprintf("%s: %s %s, %s", stateWords(e.State), actionWords(policy.Action(e.Action)), verdict, times)
+	if e.Visits == 1 {
+		times = "after one try, which proves nothing"
+	}
+	return fmt.Sprintf("%s: %s %s, %s, %s", stateWords(e.State), actionWords(policy.Action(e.Action)), lost, gain, times)
 }
+
+// alphaShown is the least learning rate that rifling ships with: the history
+// does not keep the one in use.
+var alphaShown = agent.DefaultParams().Alpha
