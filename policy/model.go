@@ -82,7 +82,7 @@ func DefaultModel() Model {
 	for name, weight := range map[string]float64{"log_run": -0.5, "log_run_mean": -0.5, "log_gpus": -1, "log_age": 0.15} {
 		m.Order.Layers[0].W[slices.Index(OrderInputs, name)] = weight
 	}
-	m.Margin = 0.1
+	m.Margin = 0.15
 	return m
 }
 

@@ -27,7 +27,7 @@ var hpcTraces = []hpcTrace{{"lublin_256.swf", "lublin-1", 58.44}, {"lublin_256_n
 
 const (
 	hpcSeeds       = 3
-	hpcGenerations = 6
+	hpcGenerations = 4
 	hpcPopulation  = 8
 	hpcBlock       = 64    // jobs that stay together in a sequence to learn from
 	hpcSequences   = 8     // to learn from
@@ -78,6 +78,14 @@ func (t hpcTrace) run(ctx context.Context, out io.Writer, path string) error {
 		if err != nil {
 			return err
 		}
+		fresh := batchTraining{machine: m, windows: resampled(blocks, seed+1000)}
+		better, err := fresh.surelyBetter(model, batchStart())
+		if err != nil {
+			return err
+		}
+		if !better {
+			model = batchStart()
+		}
 		v, err := batchMean(m, tests, model)
 		if err != nil {
 			return err
@@ -91,7 +99,7 @@ func (t hpcTrace) run(ctx context.Context, out io.Writer, path string) error {
 			return err
 		}
 		climbed = append(climbed, v)
-		fmt.Fprintf(out, "%s, search %d, from %d blocks of %d jobs: %s\n", t.name, seed+1, len(blocks), hpcBlock, weightsText(&model.Order))
+		fmt.Fprintf(out, "%s, search %d, from %d blocks of %d jobs, surely better on fresh ones: %v: %s\n", t.name, seed+1, len(blocks), hpcBlock, better, weightsText(&model.Order))
 	}
 	start, err := batchMean(m, tests, batchStart())
 	if err != nil {
@@ -190,6 +198,25 @@ func (b batchTraining) train(ctx context.Context, seed uint64) (*policy.Model, e
 		return nil, fmt.Errorf("train an order: %w", err)
 	}
 	return with(p.Weights), nil
+}
+
+// surelyBetter reports whether one model costs less than another on the same
+// lists, by more than two standard errors of the mean difference.
+func (b batchTraining) surelyBetter(model, than *policy.Model) (bool, error) {
+	var less []float64
+	for i := range b.windows {
+		one := batchTraining{b.machine, b.windows[i : i+1]}
+		x, err := one.cost(model)
+		if err != nil {
+			return false, err
+		}
+		y, err := one.cost(than)
+		if err != nil {
+			return false, err
+		}
+		less = append(less, y-x)
+	}
+	return average(less) > 2*deviation(less)/math.Sqrt(float64(len(less))), nil
 }
 
 // cost is the mean over the lists of the logarithms of their bounded slowdowns:
