@@ -252,7 +252,7 @@ func verdictOf(e *policy.Evaluation) string {
 	case e.Cost.High < 0 && !e.HeldOut:
 		return "better than " + e.Against + ", on what it was trained on"
 	}
-	return "no difference to " + e.Against + " that is sure"
+	return "no sure difference to " + e.Against
 }
 
 func (a *app) policyAddCmd() *cobra.Command {

@@ -197,7 +197,7 @@ func (c *evaluateCall) tell(cmd *cobra.Command, e policy.Evaluation) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nDifferences, list by list, with intervals of 95 %%:\n  cost  %s\n  JCT   %s\n\n", percentSpan(e.Cost), secondsSpan(e.JCT))
-	fmt.Fprintf(w, "%s is %s.\n", c.version, verdictOf(&e))
+	fmt.Fprintf(w, "Verdict: %s.\n", verdictOf(&e))
 	if !e.HeldOut {
 		fmt.Fprintln(w, "Some of this was in its training: as evidence for a promotion it does not count.")
 	}

@@ -153,7 +153,8 @@ var inputWords = map[string]string{
 	"log_run_high": "its run time at worst", "unknown": "nothing is known of its run time", "log_limit": "time limit",
 	"log_nodes": "nodes needed", "log_age": "time since it was eligible", "age_run": "that time over its run time",
 	"log_use": "its user's recent use", "fits": "it could start now", "pressure_gpus": "GPUs when the queue is long",
-	"broken_gpus": "GPUs when free ones are scattered", "backlog": "work that the queue holds",
+	"log_run_mean": "its run time in the mean", "log_ready": "time until it can start", "backlog_run": "run time when much work waits",
+	"broken_gpus": "GPUs when free ones are scattered",
 }
 
 // writeModel says what the scorers look at, the strongest first.
@@ -183,7 +184,7 @@ func writeTerms(w io.Writer, net *agent.Net, up, down string) {
 		if parts[i] < 0 {
 			way = down
 		}
-		fmt.Fprintf(w, "  %+8.4f  %-14s %s: %s\n", parts[i], name, cmp.Or(inputWords[name], "an input of another release"), way)
+		fmt.Fprintf(w, "  %+8.4f  %-14s %s: %s\n", parts[i], name, inputWords[name], way)
 	}
 	switch {
 	case none:

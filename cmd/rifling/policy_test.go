@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,14 @@ func TestTheLifeOfAPolicy(t *testing.T) {
 	s.says(0, "decides  rifling, as configured", "policy", "rollback", "--why", "enough")
 	s.says(1, "no trained policy decides anything", "policy", "rollback")
 	s.says(0, "rolled-back", "policy", "list")
+}
+
+func TestEveryInputHasWords(t *testing.T) {
+	for _, name := range slices.Concat(policy.PlaceInputs, policy.OrderInputs) {
+		if inputWords[name] == "" {
+			t.Errorf("policy show has no words for the input %s", name)
+		}
+	}
 }
 
 func TestPoliciesThatCannotBeUsed(t *testing.T) {

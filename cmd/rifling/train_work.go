@@ -92,7 +92,7 @@ func (w *workFlags) lists(a *app, cmd *cobra.Command, args []string, train, test
 	if !w.made {
 		return w.trace(args[0], train, test)
 	}
-	w.data = fmt.Sprintf("generated lists of %s of at most %v, loads %v, %s", count(w.jobs, "job", "jobs"), w.longest, w.loads, w.words())
+	w.data = fmt.Sprintf("generated work, %s each of at most %v, loads %v, %s", count(w.jobs, "job", "jobs"), w.longest, w.loads, w.words())
 	if len(w.loads) == 0 {
 		w.loads = []float64{generatedLoad}
 	}
