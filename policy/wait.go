@@ -205,15 +205,20 @@ func (f *fit) firstFree(h int) time.Time {
 // the set now.
 func (f *fit) keepsWaiting(set []int) bool { return len(f.slurmFit(set)) <= f.need }
 
-// patience is by how much later, as a part of the time still to wait, what was
-// waited for before may come than the best that there is now.
-const patience = 0.25
+// What was waited for before may come later than the best that there is now by
+// these parts of the time still to wait and of the job's run time: predictions
+// are not that good, and each new list is a write.
+const (
+	patience    = 0.25
+	patienceRun = 0.1
+)
 
 // keep returns the offer with the candidates of the job's last decision when
-// that was the same action and they still do: a list that is rewritten in each
-// cycle for next to nothing only costs slurmctld.
+// they still do, whatever they were made for: a list that is rewritten in each
+// cycle for next to nothing only costs slurmctld. When the nodes come free that
+// a job waited for, its list already leads there.
 func (f *fit) keep(o offer, last Decision) offer {
-	if last.Action != o.action || last.Candidates == nil || o.candidates == nil ||
+	if last.Candidates == nil || o.candidates == nil ||
 		len(last.Candidates) < max(f.need, len(o.shape))+f.b.in.Limits.SlackNodes {
 		return o
 	}
@@ -236,8 +241,8 @@ func (f *fit) keep(o offer, last Decision) offer {
 
 func (f *fit) keepWaiting(o offer, set []int) offer {
 	target, ready := f.soonest(set)
-	now := f.b.in.Snapshot.TakenAt
-	latest := o.ready.Add(time.Duration(patience * float64(o.ready.Sub(now))))
+	now, run := f.b.in.Snapshot.TakenAt, f.run(f.b.in.Profiles[f.j.ID])
+	latest := o.ready.Add(time.Duration(max(patience*float64(o.ready.Sub(now)), patienceRun*float64(run))))
 	if target == nil || ready.After(latest) || !f.keepsWaiting(set) ||
 		f.scatters(set, ready).Before(ready) && !f.scatters(o.candidates, o.ready).Before(o.ready) {
 		return o
