@@ -131,7 +131,7 @@ func (v *topView) lines(width, height int) []screenLine {
 	jobs := v.chosen()
 	room := max(0, height-topHead-1)
 	v.first = min(max(0, v.first), max(0, len(jobs)-room))
-	out := v.head(width, len(jobs))
+	out := v.head(width)
 	columns := topColumns(width)
 	var head screenLine
 	for i, c := range columns {
@@ -168,7 +168,7 @@ func (v *topView) nothing() string {
 }
 
 // head is the lines above the columns' names, one less than topHead.
-func (v *topView) head(width, shown int) []screenLine {
+func (v *topView) head(width int) []screenLine {
 	st := v.data.status
 	full := func(t tone, format string, args ...any) screenLine {
 		return screenLine{{fit(report.Clean(fmt.Sprintf(format, args...)), width, true), t}}
