@@ -101,42 +101,108 @@ func (f *fit) without(set []int) []int {
 	return slices.DeleteFunc(slices.Clone(f.all), func(h int) bool { return in[h] })
 }
 
-// slurmFit models which nodes Slurm picks inside a set for a start now: a
-// request with fixed GPUs per node takes the least free nodes that serve it; an
-// open one takes a single node when one serves it all, else the most free
-// nodes first. Nil when the job cannot start there now. Of equals the first in
-// the set is taken.
+// slurmFit models which nodes Slurm picks inside a set for a start now, as
+// recordings of slurmctld 22.05 to 26.05 with topology/tree show it (see
+// docs/design/simulator.md): the leaf switch with the fewest usable nodes that
+// are enough, else the one with the most; there the first nodes, whatever else
+// is free. An open request takes nodes that can serve more of it before others.
+// Nil when the job cannot start there now.
 func (f *fit) slurmFit(set []int) map[string]int {
-	if f.r.perNode > 0 {
-		return f.pick(set, f.need, f.r.perNode)
-	}
-	if f.need == 1 {
-		if one := f.pick(set, 1, f.r.total); one != nil {
-			return one
-		}
-	}
-	most := 0
-	for _, h := range set {
-		most = max(most, f.now[h])
+	most := f.r.maxNodes
+	if most == 0 {
+		most = len(set)
 	}
 	out, left := map[string]int{}, f.r.total
-	for ; most > 0 && left > 0; most-- {
-		for _, h := range set {
-			if f.now[h] != most {
-				continue
-			}
-			if left <= 0 || f.r.maxNodes > 0 && len(out) == f.r.maxNodes {
-				break
-			}
-			g := min(left, most)
+	give := func(hosts []int, each int) {
+		for _, h := range hosts {
+			g := min(left, each)
 			out[f.hosts[h]] = g
 			left -= g
 		}
+	}
+	if each := f.r.perNode; each > 0 {
+		able := slices.DeleteFunc(slices.Clone(set), func(h int) bool { return f.now[h] < each })
+		if len(able) < f.need {
+			return nil
+		}
+		give(f.byUse(able, out, f.need, f.need), each)
+		return out
+	}
+	var groups [][]int // by what they could serve of the job
+	for _, h := range set {
+		serves := min(f.now[h], f.r.total)
+		for len(groups) <= serves {
+			groups = append(groups, nil)
+		}
+		groups[serves] = append(groups[serves], h)
+	}
+	for serves := len(groups) - 1; serves > 0 && left > 0; serves-- {
+		nodes := f.r.minNodes - len(out)
+		give(f.byUse(groups[serves], out, nodes, min(most-len(out), max(nodes, ceilDiv(left, serves)))), serves)
 	}
 	if left > 0 || len(out) < f.r.minNodes {
 		return nil
 	}
 	return out
+}
+
+// byUse takes up to n hosts of the set, leaf switch by leaf switch: first under
+// those that used has hosts of, then by the number of hosts there, the fewest of
+// those with the nodes that are still needed.
+func (f *fit) byUse(set []int, used map[string]int, need, n int) (took []int) {
+	type leaf struct {
+		hosts []int
+		used  bool
+	}
+	if len(set) == 0 || n <= 0 {
+		return nil
+	}
+	at := map[string]*leaf{}
+	var leafs []*leaf
+	slices.Sort(set)
+	for _, h := range set {
+		name := f.b.node[f.hosts[h]].Leaf
+		if at[name] == nil {
+			at[name] = &leaf{}
+			leafs = append(leafs, at[name])
+		}
+		at[name].hosts = append(at[name].hosts, h)
+	}
+	for name := range used {
+		if l := at[f.b.node[name].Leaf]; l != nil {
+			l.used = true
+		}
+	}
+	for len(leafs) > 0 && len(took) < n {
+		missing := need - len(took)
+		before := func(a, b *leaf) int {
+			fits, fitsB := len(a.hosts) >= missing, len(b.hosts) >= missing
+			switch {
+			case a.used || b.used:
+				return first(a.used, b.used)
+			case fits && fitsB:
+				return cmp.Compare(len(a.hosts), len(b.hosts))
+			case fits || fitsB:
+				return first(fits, fitsB)
+			}
+			return cmp.Compare(len(b.hosts), len(a.hosts))
+		}
+		best := slices.MinFunc(leafs, before)
+		took = append(took, best.hosts[:min(len(best.hosts), n-len(took))]...)
+		leafs = slices.DeleteFunc(leafs, func(l *leaf) bool { return l == best })
+	}
+	return took
+}
+
+// first orders what is true before what is not.
+func first(a, b bool) int {
+	switch {
+	case a && !b:
+		return -1
+	case b && !a:
+		return 1
+	}
+	return 0
 }
 
 // pick takes n nodes of the set that serve gpus each now, those that are left
