@@ -134,6 +134,10 @@ func spoil(t *rapid.T, j *slurm.Job, names []string) {
 		j.Account = "secret"
 	case 13:
 		j.QOS = "urgent"
+	case 15:
+		j.Contiguous = true
+	case 16:
+		j.Switches, j.Request = 1, slurm.GPURequest{PerJob: 3}
 	case 14:
 		j.Features = "a100&[norifling*1|b]"
 	}
@@ -144,7 +148,7 @@ func mayTouch(j *slurm.Job) bool {
 	return j.State.Base == "PENDING" && !j.Held && j.Priority > 0 && j.Dependency == "" && j.Reservation == "" &&
 		!j.Het && !j.Cron && len(j.RequiredNodes) == 0 && j.Comment == "" && j.User != "mallory" &&
 		j.Account == "" && j.QOS != "urgent" && j.Features == "" &&
-		j.Partition == "gpu" && !j.EligibleTime.After(noon) && j.Reason != "BadConstraints" &&
+		j.Partition == "gpu" && !j.Contiguous && j.Switches == 0 && !j.EligibleTime.After(noon) && j.Reason != "BadConstraints" &&
 		j.Request != (slurm.GPURequest{})
 }
 

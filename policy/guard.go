@@ -53,10 +53,12 @@ func ofRequest(j *slurm.Job, in Input) string {
 		return "it belongs to scrontab"
 	case len(j.RequiredNodes) > 0 && !requiredIsOurs(j, in):
 		return "its user named the nodes"
-	case j.Switches > 0 && j.Exclusive:
-		// With node ranges and exclusions slurmctld 26.05 may call such a job
-		// impossible and set its priority to 0: docs/design/steering.md.
-		return "it asks for --switches and --exclusive together, which exclusions may make impossible"
+	case j.Switches > 0 && (j.Exclusive || j.Request.PerJob > 0):
+		// With exclusions slurmctld 26.05 may call such a job impossible and set
+		// its priority to 0: docs/design/steering.md.
+		return "it asks for --switches with --exclusive or --gpus, which exclusions may make impossible"
+	case j.Contiguous:
+		return "it asks for --contiguous, which exclusions may make impossible"
 	case j.IsArray() && !in.Snapshot.Release.HasSiteFactor() && arrayRuns(j, in.Snapshot):
 		return "tasks of its array run already, and this REST version would touch them too"
 	}

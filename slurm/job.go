@@ -47,6 +47,7 @@ type Job struct {
 	RequiredNodes []string
 	ExcludedNodes []string
 	Exclusive     bool // asks for whole nodes, by --exclusive in any form
+	Contiguous    bool // asks for nodes that follow one another, by --contiguous
 	Cron          bool // belongs to scrontab
 	Het           bool // a component of a heterogeneous job
 	Restarts      int

@@ -31,7 +31,7 @@ func (b blind) Snapshot(ctx context.Context) (*slurm.Snapshot, error) {
 	s := *snap
 	s.Jobs = append([]slurm.Job(nil), snap.Jobs...)
 	for i := range s.Jobs {
-		s.Jobs[i].Switches = 0
+		s.Jobs[i].Switches, s.Jobs[i].Contiguous = 0, false
 	}
 	return &s, nil
 }

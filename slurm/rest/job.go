@@ -46,6 +46,7 @@ func jobRecord(r *record) (j slurm.Job, key string) {
 		RequiredNodes: r.hosts("required_nodes"),
 		ExcludedNodes: r.hosts("excluded_nodes"),
 		Exclusive:     exclusive(r),
+		Contiguous:    string(r.fields["contiguous"]) == "true",
 		Cron:          r.text("cron") != "" || r.hasWord("flags", "CRON_JOB"),
 		Het:           r.id("het_job_id") != 0,
 		Restarts:      r.count("restart_cnt"),
