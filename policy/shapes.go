@@ -92,15 +92,6 @@ func (f *fit) places(names []string) (set []int, ok bool) {
 	return set, len(set) == len(names)
 }
 
-// without is the hosts that are not in the set.
-func (f *fit) without(set []int) []int {
-	in := make([]bool, len(f.hosts))
-	for _, h := range set {
-		in[h] = true
-	}
-	return slices.DeleteFunc(slices.Clone(f.all), func(h int) bool { return in[h] })
-}
-
 // slurmFit models which nodes Slurm picks inside a set for a start now, as
 // recordings of slurmctld 22.05 to 26.05 with topology/tree show it (see
 // docs/design/simulator.md): the leaf switch with the fewest usable nodes that
