@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rifling/cmd/internal/config"
+	"rifling/etc"
 	"rifling/report"
 	"rifling/slurm"
 )
@@ -128,7 +129,8 @@ func (s *setup) write(talk io.Writer, path, text string) (*config.Config, error)
 // refuseOverwrite guards a file in which somebody chose something. The sample
 // that the packages bring says nothing but the defaults.
 func refuseOverwrite(path string) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == etc.Sample {
 		return nil
 	}
 	cfg, err := config.Load(path, nil)
