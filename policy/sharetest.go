@@ -89,8 +89,8 @@ func (t *ShareTest) Add(kind string, mine bool, y float64) {
 	if t.Recent == nil {
 		t.Recent = map[string][]float64{}
 	}
-	list := append(t.Recent[kind], y)
-	t.Recent[kind] = list[max(0, len(list)-mostRecent):]
+	t.Recent[kind] = append(t.Recent[kind], y)
+	t.Recent[kind] = t.Recent[kind][max(0, len(t.Recent[kind])-mostRecent):]
 	t.bet(mine, g)
 	i := 0
 	if mine {

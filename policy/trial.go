@@ -84,8 +84,13 @@ type learningTrial struct {
 	learner Learner
 }
 
-func (t *learningTrial) Learn(s Step) float64     { return t.learner.Learn(s) }
-func (t *learningTrial) Entries() []QEntry        { return t.learner.Entries() }
+// Learn teaches the incumbent.
+func (t *learningTrial) Learn(s Step) float64 { return t.learner.Learn(s) }
+
+// Entries returns what the incumbent has learned.
+func (t *learningTrial) Entries() []QEntry { return t.learner.Entries() }
+
+// Restore gives the incumbent back what it had learned.
 func (t *learningTrial) Restore(entries []QEntry) { t.learner.Restore(entries) }
 
 // Decide asks both and takes the candidate's decisions for the share.

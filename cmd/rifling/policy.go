@@ -229,7 +229,7 @@ func (a *app) policyRow(cmd *cobra.Command, s *store.Store, k store.KeptPolicy, 
 	f, _, err := policy.DecodeFile(whole.File)
 	if err != nil {
 		r.Kind, r.Data = "unreadable", err.Error()
-		return r, nil
+		return r, nil //nolint:nilerr // the row says it; the others are still listed
 	}
 	r.Kind, r.Data = f.Kind, f.Training.Data
 	if i := slices.IndexFunc(f.Training.Test, func(x policy.Figure) bool { return x.Policy == f.Kind }); i >= 0 {

@@ -63,11 +63,11 @@ func (c *evaluateCall) run(cmd *cobra.Command, list []string) error {
 	if c.n < 1 || c.workers < 0 {
 		return usageError{errors.New("--lists must be 1 or more, --workers not negative")}
 	}
-	cfg, err := c.app.config(cmd)
+	cfg, err := c.config(cmd)
 	if err != nil {
 		return err
 	}
-	if c.store, err = c.app.openToWrite(cfg); err == nil {
+	if c.store, err = c.openToWrite(cfg); err == nil {
 		defer c.store.Close()
 	} else {
 		c.store = nil
@@ -186,12 +186,12 @@ func (c *evaluateCall) tell(cmd *cobra.Command, e policy.Evaluation) error {
 		}
 	}
 	if c.asJSON {
-		return writeJSON(c.app.out, struct {
+		return writeJSON(c.out, struct {
 			policy.Evaluation
 			Recorded bool `json:"recorded"`
 		}{e, recorded})
 	}
-	w := c.app.out
+	w := c.out
 	fmt.Fprintf(w, "policy   %s, against %s\nwork     %s of %s\n\n", c.version, e.Against, count(e.Pairs, "list", "lists"), c.data)
 	if err := writeFigures(w, e.Figures); err != nil {
 		return err

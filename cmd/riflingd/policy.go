@@ -90,7 +90,7 @@ func (d *daemon) takeUp(ctx context.Context, last int64) error {
 	}
 	d.loop.Policy, p.seen = in, last
 	if last > 0 {
-		d.log.Info("policies taken up", "decides", orConfigured(now.Live, d.conf.Policy), "on trial", now.Trial, "stage", string(now.Stage), "share", now.Share)
+		d.log.Info("policies taken up", "decides", orConfigured(now.Live, d.conf.Policy), "on_trial", now.Trial, "stage", string(now.Stage), "share", now.Share)
 	}
 	return nil
 }

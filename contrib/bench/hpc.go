@@ -40,7 +40,7 @@ func hpc(ctx context.Context, out io.Writer) error {
 	dir := filepath.Join(sharedDir(), "traces", "rlscheduler")
 	if _, err := os.Stat(dir); err != nil {
 		fmt.Fprintln(out, "skipped: no traces; set RIFLING_SHARED to the folder that holds traces/")
-		return nil
+		return nil //nolint:nilerr // skipped aloud
 	}
 	fmt.Fprintf(out, "Bounded slowdown, RLScheduler's protocol with backfill, 10 sequences of 1,024 jobs; %d searches from different seeds\n", hpcSeeds)
 	fmt.Fprintf(out, "%-10s %10s %10s %10s %24s  %10s %24s\n", "trace", "SJF", "untrained", "learned", "least .. most", "gradient", "least .. most")

@@ -42,7 +42,7 @@ func benchKills(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
 	k := &killing{db: filepath.Join(dir, "rifling.db"), rand: rand.New(rand.NewPCG(1, 5))}
 	for i := range n {
 		if err := k.once(ctx); err != nil {

@@ -46,7 +46,7 @@ func order(ctx context.Context, out io.Writer) error {
 	dir := filepath.Join(sharedDir(), "traces")
 	if _, err := os.Stat(filepath.Join(dir, "philly_vc")); err != nil {
 		fmt.Fprintln(out, "skipped: no traces; set RIFLING_SHARED to the folder that holds traces/")
-		return nil
+		return nil //nolint:nilerr // skipped aloud
 	}
 	all := map[string]cluster{}
 	for _, f := range orderFolds {
@@ -95,11 +95,11 @@ func (f orderFold) run(ctx context.Context, out io.Writer, dir string, all map[s
 			f.philly, seed+1, 100*p.Best, weightsText(&m.Order), m.reserve.Slack, m.reserve.Run)
 	}
 	test := all[f.philly]
-	with := orderOver(models, func(m *orderPolicy) float64 { v, _ := orderRun(test, m, true); return v })
-	without := orderOver(models, func(m *orderPolicy) float64 { v, _ := orderRun(test, m, false); return v })
+	with := orderOver(models, func(m *orderPolicy) float64 { return orderRun(test, m, true) })
+	without := orderOver(models, func(m *orderPolicy) float64 { return orderRun(test, m, false) })
 	start := orderStart()
-	a, _ := orderRun(test, start, true)
-	b, _ := orderRun(test, start, false)
+	a := orderRun(test, start, true)
+	b := orderRun(test, start, false)
 	fmt.Fprintf(out, "%-12s %-26s %10s %10s %20s\n", "cluster", "knows", "untrained", "learned", "least .. most")
 	fmt.Fprintf(out, "%-12s %-26s %10.0f %s\n", test.name, "QSSF's noisy estimates", a, with)
 	fmt.Fprintf(out, "%-12s %-26s %10.0f %s\n", test.name, "only jobs that ended", b, without)
@@ -134,8 +134,8 @@ func (f orderFold) runMuri(out io.Writer, dir string, models []*orderPolicy) err
 		draws[seed] = cluster{f.muri, peer.Machine{Nodes: 8, GPUs: 8}, estimated(work, uint64(seed)+1)}
 	}
 	i := 0
-	got := orderOver(models, func(m *orderPolicy) float64 { v, _ := orderRun(draws[i], m, true); i++; return v })
-	start, _ := orderRun(draws[0], orderStart(), true)
+	got := orderOver(models, func(m *orderPolicy) float64 { i++; return orderRun(draws[i-1], m, true) })
+	start := orderRun(draws[0], orderStart(), true)
 	fmt.Fprintf(out, "%-12s %-26s %10.0f %s\n", f.muri, "noisy estimates, 5 draws", start, got)
 	lessThan(out, "order-muri-"+f.muri, got.median, f.tiresias)
 	fmt.Fprintln(out)

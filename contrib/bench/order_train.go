@@ -49,10 +49,10 @@ func orderModel(w []float64) *orderPolicy {
 }
 
 // orderRun is the mean completion time of the jobs under a model.
-func orderRun(c cluster, m *orderPolicy, estimates bool) (mean float64, done []peer.Done) {
-	done = peer.Scored(c.machine, c.jobs, newRanker(&m.Model, estimates), m.reserve)
-	mean, _ = peer.Means(c.jobs, done)
-	return mean, done
+func orderRun(c cluster, m *orderPolicy, estimates bool) float64 {
+	done := peer.Scored(c.machine, c.jobs, newRanker(&m.Model, estimates), m.reserve)
+	mean, _ := peer.Means(c.jobs, done)
+	return mean
 }
 
 const (
@@ -96,7 +96,7 @@ func trainOrder(ctx context.Context, lists []cluster, seed uint64) (*orderPolicy
 	}
 	start := orderStart()
 	for i := range settings {
-		settings[i].base, _ = orderRun(settings[i].cluster, start, settings[i].estimates)
+		settings[i].base = orderRun(settings[i].cluster, start, settings[i].estimates)
 	}
 	w := orderWeights(start)
 	search := &agent.Search{Seed: seed, Start: w, Steps: make([]float64, len(w)), Population: orderPopulation}
@@ -109,7 +109,7 @@ func trainOrder(ctx context.Context, lists []cluster, seed uint64) (*orderPolicy
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
-			mean, _ := orderRun(s.cluster, m, s.estimates)
+			mean := orderRun(s.cluster, m, s.estimates)
 			sum += math.Log(mean / s.base)
 		}
 		for i, d := range search.Steps {

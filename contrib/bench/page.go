@@ -40,7 +40,7 @@ func pageLoad(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
 	now := time.Now()
 	db := filepath.Join(dir, "rifling.db")
 	if err := fillPast(ctx, db, now); err != nil {

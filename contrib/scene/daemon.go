@@ -3,6 +3,7 @@
 package scene
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,10 @@ type stand struct {
 	cleanup []func()
 }
 
-func (s *stand) Helper()          {}
+// Helper has no lines of a test to hide.
+func (s *stand) Helper() {}
+
+// Cleanup keeps what is to be called when the scene is taken down.
 func (s *stand) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
 
 // Start starts the daemon and waits until its first cycle has been shown. The
@@ -187,7 +191,7 @@ func (d *Daemon) Wait(ctx context.Context, path, text string) error {
 		case err := <-d.done:
 			d.done <- err
 			log, _ := os.ReadFile(d.Log) // empty when there is none
-			return fmt.Errorf("riflingd ended: %w\n%s", errors.Join(err, errors.New("log:")), log)
+			return fmt.Errorf("riflingd ended (%w) and logged: %s", cmp.Or(err, errors.New("without an error")), log)
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not show %q: %w (%s)", path, text, ctx.Err(), last)
 		case <-time.After(50 * time.Millisecond):

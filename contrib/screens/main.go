@@ -102,7 +102,7 @@ func run(ctx context.Context, out, only string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
 	bin, err := scene.Build(ctx, dir)
 	if err != nil {
 		return err

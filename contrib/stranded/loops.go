@@ -91,7 +91,7 @@ func (s *search) alive(ctx context.Context, hits map[slurm.JobID]found) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
 	before, err := s.impossibleJobs(ctx)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *search) killed(ctx context.Context, hits map[slurm.JobID]found) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
 	before, err := s.impossibleJobs(ctx)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (c *Config) CheckFiles(path string) (warnings []string, err error) {
 			return warnings, fmt.Errorf("look at %s: %w", f.what, err)
 		}
 		mode := info.Mode()
-		if bad := mode.Perm() & f.never; bad != 0 && !(info.IsDir() && mode&fs.ModeSticky != 0) {
+		if bad := mode.Perm() & f.never; bad != 0 && (!info.IsDir() || mode&fs.ModeSticky == 0) {
 			return warnings, slurm.WithHint(fmt.Errorf("%s (%s) has mode %04o: %s", f.what, f.path, mode.Perm(), reach(bad)),
 				"chmod %04o %s", mode.Perm()&^f.never, f.path)
 		}

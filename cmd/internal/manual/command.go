@@ -59,8 +59,8 @@ func (p Program) write(root *cobra.Command, dir string) error {
 	if err := walk(root); err != nil {
 		return err
 	}
-	for name, make := range p.Extra {
-		text, err := make()
+	for name, written := range p.Extra {
+		text, err := written()
 		if err != nil {
 			return err
 		}

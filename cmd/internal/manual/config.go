@@ -132,7 +132,7 @@ func row(k Key) string {
 	if k.Default != "" {
 		value = "`" + cell(k.Default) + "`"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", k.Name, value, cell(k.Meaning))
+	return "| `" + k.Name + "` | " + value + " | " + cell(k.Meaning) + " |\n"
 }
 
 // cell keeps a text inside its cell.

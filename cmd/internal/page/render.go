@@ -67,11 +67,11 @@ var functions = template.FuncMap{
 	"num":   number[int],
 	"num64": number[int64],
 	"stop":  stop,
-	"hosts": func(nodes []string) string { return slurm.CompressHosts(nodes) },
+	"hosts": slurm.CompressHosts,
 	"group": groupName,
 	"class": groupClass,
 	"fixed": func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
-	"share": func(part, whole int) int { return percent(part, whole) },
+	"share": percent,
 	"pick":  func(label, name, value string, options []string) choice { return choice{label, name, value, options} },
 }
 

@@ -18,8 +18,11 @@ func colours(t *testing.T) [2]map[string][3]float64 {
 	parts := strings.SplitN(string(styleSheet), "@media (prefers-color-scheme: dark)", 2)
 	for i, part := range parts {
 		out[i] = map[string][3]float64{}
-		block := part[strings.Index(part, ":root {"):]
-		block = block[:strings.Index(block, "}")]
+		_, block, found := strings.Cut(part, ":root {")
+		block, _, closed := strings.Cut(block, "}")
+		if !found || !closed {
+			t.Fatalf("part %d of the style sheet has no block :root", i)
+		}
 		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(block, -1) {
 			n, err := strconv.ParseUint(m[2], 16, 32)
 			if err != nil {
