@@ -40,7 +40,7 @@ type Objective struct {
 	P95JCT   float64 `json:"p95_jct"`
 	Makespan float64 `json:"makespan"`
 	ANPR     float64 `json:"anpr"`
-	// Fairness weighs the longest wait.
+	// Fairness weighs Jain's index of the users' slowdowns.
 	Fairness float64 `json:"fairness"`
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rifling/agent"
+	"rifling/cmd/internal/wording"
 	"rifling/policy"
 	"rifling/report"
 	"rifling/store"
@@ -109,7 +109,7 @@ func (a *app) qFields() []report.Field[policy.QEntry] {
 		{Name: "Action", Doc: "action", Width: 6, Left: true, Of: func(r *q) report.Value { return report.Text(r.Action) }},
 		{Name: "Value", Doc: "expected reward", Width: 8, Of: func(r *q) report.Value { return report.Float(r.Value, 3) }},
 		{Name: "Prior", Doc: "what the rule expected of the same decisions", Width: 8, Of: func(r *q) report.Value { return report.Float(r.Prior, 3) }},
-		{Name: "StdErr", Doc: "standard error of value - prior", Width: 7, Of: func(r *q) report.Value { return report.Float(r.StdErr(alphaShown), 3) }},
+		{Name: "StdErr", Doc: "standard error of value - prior", Width: 7, Of: func(r *q) report.Value { return report.Float(r.StdErr(wording.AlphaShown), 3) }},
 		{Name: "Visits", Doc: "how often it was learned from", Width: 6, Of: func(r *q) report.Value { return report.Int(r.Visits) }},
 		{Name: "StdDev", Doc: "standard deviation of reward - prior", Width: 7, Of: func(r *q) report.Value { return report.Float(math.Sqrt(r.Var), 3) }},
 		{Name: "Changed", Doc: "when it last changed", Width: 19, Of: func(r *q) report.Value { return report.Time(a.local(r.Changed)) }},
@@ -118,28 +118,4 @@ func (a *app) qFields() []report.Field[policy.QEntry] {
 }
 
 // qSentence says what an entry means.
-func qSentence(e policy.QEntry) string {
-	lost := "loses next to nothing"
-	if e.Value < -0.005 {
-		lost = fmt.Sprintf("loses %.0f %% of the job's GPU time", -100*e.Value)
-	}
-	gain := "as the rule expects"
-	switch g := 100 * e.Gain(); {
-	case g >= 0.5:
-		gain = fmt.Sprintf("%.0f %% less than the rule expects", g)
-	case g <= -0.5:
-		gain = fmt.Sprintf("%.0f %% more than the rule expects", -g)
-	}
-	times := fmt.Sprintf("after %d tries", e.Visits)
-	if se := 100 * e.StdErr(alphaShown); e.Visits > 1 {
-		times += fmt.Sprintf(", give or take %.0f %%", math.Ceil(se))
-	}
-	if e.Visits == 1 {
-		times = "after one try, which proves nothing"
-	}
-	return fmt.Sprintf("%s: %s %s, %s, %s", stateWords(e.State), actionWords(policy.Action(e.Action)), lost, gain, times)
-}
-
-// alphaShown is the least learning rate that rifling ships with: the history
-// does not keep the one in use.
-var alphaShown = agent.DefaultParams().Alpha
+func qSentence(e policy.QEntry) string { return stateWords(e.State) + ": " + wording.Entry(e) }

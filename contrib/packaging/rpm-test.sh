@@ -11,7 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 command -v rpm >/dev/null || { echo "needs rpm: apt-get install rpm" >&2; exit 69; }
 daemon=$(ls dist/rifling-[0-9]*.rpm) collector=$(ls dist/rifling-collector-[0-9]*.rpm)
 failed=0
-query() { rpm --dbpath /nonexistent -qp --nosignature "$@" 2>/dev/null; }
+empty=$(mktemp -d) # rpm makes its database even to read a package
+query() { rpm --dbpath "$empty" -qp --nosignature "$@" 2>/dev/null; }
 check() { local what=$1; shift; if "$@"; then echo "ok    $what"; else echo "FAIL  $what"; failed=1; fi; }
 has() { grep -qE -- "$2" <<<"$1"; }
 lacks() { ! has "$@"; }
@@ -22,7 +23,7 @@ for p in "$daemon" "$collector"; do
 	flags=$(query --qf '[%{FILENAMES} %{FILEFLAGS:fflags}\n]' "$p")
 	check "name, version and licence" has "$tags" '^License +: Apache-2.0'
 	check "a summary and a description" has "$tags" '^Summary +: [A-Za-z].{10,}'
-	check "digests are good" has "$(rpm --dbpath /nonexistent -K --nosignature "$p" 2>/dev/null)" 'digests OK'
+	check "digests are good" has "$(rpm --dbpath "$empty" -K --nosignature "$p" 2>/dev/null)" 'digests OK'
 	check "needs systemd and the C library it was built with" has "$needs" '^systemd'
 	check "  glibc, with a version" has "$needs" '^glibc >= 2\.'
 	check "no file in /usr/local, /opt, /home or /tmp" lacks "$list" ' /(usr/local|opt|home|tmp)/'
@@ -56,7 +57,7 @@ check "nothing is enabled by the package" lacks "$scripts" 'systemctl (--[a-z]+ 
 # Installed into an empty root, without its scripts: every file lands, and rpm
 # itself finds none changed.
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$empty"' EXIT
 rpm --root "$root" --initdb
 check "installs into an empty root" rpm --root "$root" -i --nodeps --noscripts --nosignature --ignorearch "$daemon" "$collector" 2>"$root/log"
 changed=$(rpm --root "$root" -V --nodeps --noscripts --nouser --nogroup rifling rifling-collector || true)

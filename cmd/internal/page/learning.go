@@ -106,7 +106,7 @@ type qAction struct {
 	Action   string
 	Sentence string
 	Value    float64
-	SD       float64
+	Prior    float64 // what the rule expected of the same decisions
 	Visits   int
 	Bar      int // of 100: how bad it is beside the worst of all
 	Best     bool
@@ -163,7 +163,7 @@ func newQState(code string, list []policy.QEntry, worst float64) qState {
 	st := qState{Code: code, Words: wording.Sentence(wording.State(code))}
 	for i, e := range list {
 		a := qAction{
-			Action: e.Action, Sentence: wording.Sentence(qSentence(e)), Value: e.Value, SD: math.Sqrt(max(0, e.Var)), Visits: e.Visits, Best: i == 0,
+			Action: e.Action, Sentence: wording.Sentence(wording.Entry(e)), Value: e.Value, Prior: e.Prior, Visits: e.Visits, Best: i == 0,
 		}
 		if worst > 0 {
 			a.Bar = int(math.Round(100 * max(0, -e.Value) / worst))
@@ -183,20 +183,4 @@ func hasWords(code, list string) bool {
 		}
 	}
 	return true
-}
-
-// qSentence says what an entry means.
-func qSentence(e policy.QEntry) string {
-	verdict := "costs nothing"
-	switch {
-	case e.Value < -0.005:
-		verdict = "costs " + strconv.FormatFloat(-e.Value, 'f', 2, 64)
-	case e.Value > 0.005:
-		verdict = "gains " + strconv.FormatFloat(e.Value, 'f', 2, 64)
-	}
-	times := "after " + plural(e.Visits, "try", "tries")
-	if e.Visits == 0 {
-		times = "by expectation alone"
-	}
-	return wording.Action(policy.Action(e.Action)) + " " + verdict + ", " + times
 }

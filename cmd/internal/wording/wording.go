@@ -7,11 +7,13 @@ package wording
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"rifling/agent"
 	"rifling/policy"
 	"rifling/profile"
 	"rifling/slurm"
@@ -195,4 +197,35 @@ func Outcome(c store.Change) string {
 		return fmt.Sprintf("%s: %s, %s", what, c.Outcome, c.Detail)
 	}
 	return fmt.Sprintf("%s: %s", what, c.Outcome)
+}
+
+// AlphaShown is the least learning rate that rifling ships with: the history
+// does not keep which one a table was learned with.
+var AlphaShown = agent.DefaultParams().Alpha
+
+// Entry says what an entry of the learner's table means, but for its state: what
+// the action loses, against what the rule expected, and what that rests on.
+func Entry(e policy.QEntry) string {
+	lost := "loses next to nothing"
+	switch {
+	case e.Value < -0.005:
+		lost = fmt.Sprintf("loses %.0f %% of the job's GPU time", -100*e.Value)
+	case e.Value > 0.005:
+		lost = fmt.Sprintf("gains %.0f %% of the job's GPU time", 100*e.Value)
+	}
+	gain := "as the rule expects"
+	switch g := 100 * e.Gain(); {
+	case g >= 0.5:
+		gain = fmt.Sprintf("%.0f %% less than the rule expects", g)
+	case g <= -0.5:
+		gain = fmt.Sprintf("%.0f %% more than the rule expects", -g)
+	}
+	times := fmt.Sprintf("after %d tries, give or take %.0f %%", e.Visits, math.Ceil(100*e.StdErr(AlphaShown)))
+	switch e.Visits {
+	case 0:
+		times = "by expectation alone"
+	case 1:
+		times = "after one try, which proves nothing"
+	}
+	return fmt.Sprintf("%s %s, %s, %s", Action(policy.Action(e.Action)), lost, gain, times)
 }
