@@ -8,7 +8,6 @@ import (
 	"rifling/cmd/internal/config"
 	"rifling/cmd/internal/explain"
 	"rifling/cmd/internal/wording"
-	"rifling/policy"
 	"rifling/slurm"
 	"rifling/store"
 )
@@ -24,9 +23,6 @@ func about(d time.Duration) string { return wording.About(d) }
 
 // outcomeWords says what was written and what became of it.
 func outcomeWords(c store.Change) string { return wording.Outcome(c) }
-
-// actionWords says what an action is.
-func actionWords(a policy.Action) string { return wording.Action(a) }
 
 // updateWords writes an update as assignments.
 func updateWords(u slurm.Update) string { return wording.Update(u) }
