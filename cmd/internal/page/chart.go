@@ -195,8 +195,8 @@ func newChart(points []store.CurvePoint, s series, sp span, now time.Time, zone 
 			last = v
 		}
 	}
-	c.Summary = fmt.Sprintf("From %.*f to %.*f%s over %d intervals; lowest %.*f, highest %.*f.",
-		s.digits, first, s.digits, last, s.unit, n, s.digits, low, s.digits, high)
+	c.Summary = fmt.Sprintf("From %.*f to %.*f%s over %s; lowest %.*f, highest %.*f.",
+		s.digits, first, s.digits, last, s.unit, plural(n, "interval", "intervals"), s.digits, low, s.digits, high)
 	low, high = min(low, s.floor), max(high, s.ceiling)
 	ticks := niceTicks(low, high)
 	sc := scale{
