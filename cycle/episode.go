@@ -10,7 +10,8 @@ import (
 )
 
 // longRun is after which time a learner learns from a run that has not ended
-// yet, by its predicted length: jobs may run for days.
+// yet, by its predicted length: jobs may run for days. Where rewards fade
+// sooner, a tenth of their time is enough.
 const longRun = 5 * time.Minute
 
 // typicalRun stands for the run time of a job of which nothing is known.
@@ -135,7 +136,7 @@ func (l *Loop) learnRun(e *episode, in policy.Input) bool {
 	run := e.Ended.Sub(e.Started)
 	if e.Ended.IsZero() {
 		so := in.Snapshot.TakenAt.Sub(e.Started)
-		if so < longRun {
+		if so < min(longRun, l.Tau/10) {
 			return false
 		}
 		run = max(so, in.Profiles[e.JobID].RunTime)

@@ -190,7 +190,8 @@ func TestOnlyTheStoreTalksSQL(t *testing.T) {
 		if e.IsDir() && (strings.HasPrefix(e.Name(), ".") && rel != "." || rel == "store") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") {
+		// Tests break databases for others to stumble over.
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)

@@ -22,9 +22,9 @@ func TestExplain(t *testing.T) {
 	d := daemon(t, labrun.DaemonOptions{Mode: "steer"})
 	steered(t, s)
 
-	explained(t, d, s.own, "PENDING", "wait for a better place", "excluded_nodes=", "exclude list is "+s.avoid)
-	explained(t, d, held, "PENDING", "it is held")
-	explained(t, d, out, "PENDING", "its comment says rifling=off")
+	explained(t, d, s.own, " waits (", "wait for a better place", "excluded_nodes=", "exclude list is "+s.avoid)
+	explained(t, d, held, " waits (", "it is held")
+	explained(t, d, out, " waits (", "its comment says rifling=off")
 
 	s.alone(t)
 	if err := theLab.Cancel(within(t, 30*time.Second), out); err != nil { // it would take what comes free
@@ -47,7 +47,7 @@ func TestExplainSpread(t *testing.T) {
 	d := daemon(t, labrun.DaemonOptions{Mode: "steer"})
 	spread := submit(t, "carol", sleeper, "--job-name=spread", "--nodes=2", fmt.Sprintf("--gres=gpu:%d", theLab.GPUs),
 		"--time=30", "--output=/dev/null")
-	explained(t, d, spread, "PENDING", "2 nodes", "What was considered")
+	explained(t, d, spread, " waits (", "2 nodes", "What was considered")
 	nodes := theLab.NodeNames()
 	s.free(t, nodes[0])
 	s.free(t, nodes[1])
