@@ -26,6 +26,7 @@ const (
 	firstTest  = 101
 	trainSeeds = 3
 	firstTrain = 1
+	firstPast  = 10001 // of a site's lists before the one that is shown
 )
 
 // row is one line of the table.
@@ -39,10 +40,15 @@ type row struct {
 	counters bool
 	slack    int // limits.slack-nodes
 	wait     time.Duration
+	offset   int64 // limits.max-offset; 0: as shipped
+	past     bool  // accounting tells of the site's runs before the list
 }
 
 // unbounded waits as long as it takes: only benchmarks set it.
 const unbounded = 10000 * time.Hour
+
+// anyOffset bounds no order: the site lets rifling order as it finds best.
+const anyOffset = 1_000_000
 
 var headlineRows = []row{
 	{name: "random", policy: "random"},
@@ -55,6 +61,8 @@ var headlineRows = []row{
 	{name: "rifling cold", policy: "rifling", counters: true, wait: unbounded},
 	{name: "rifling trained", policy: "rifling", counters: true, wait: unbounded, trained: true},
 	{name: "learned", policy: "learned", counters: true, wait: unbounded},
+	{name: "learned, past", policy: "learned", counters: true, wait: unbounded, past: true},
+	{name: "learned, order", policy: "learned", counters: true, wait: unbounded, past: true, offset: anyOffset},
 }
 
 // figures are one simulation's.
@@ -214,6 +222,14 @@ func simulate(ctx context.Context, s setting, r row, p policy.Policy, seed uint6
 	cfg := run.Default(s.spec())
 	cfg.Policy, cfg.Seed, cfg.Mode = p, seed, cycle.Steer
 	cfg.Limits.SlackNodes, cfg.Limits.MaxWait = r.slack, r.wait
+	if r.offset > 0 {
+		cfg.Limits.MaxOffset = r.offset
+	}
+	if r.past {
+		if cfg.Past, err = s.pastOf(ctx, seed, cfg.Zero); err != nil {
+			return outcome{}, err
+		}
+	}
 	cfg.Profile.SpreadNetSpeed = s.nic * 1e9 / 8
 	// Between two events little is to be decided; fewer cycles there change
 	// nothing but the time this takes.

@@ -11,21 +11,28 @@ import (
 )
 
 // The bars, in percent: means over the settings at 50 Gb/s and less with load
-// 0.9 or more, by placement alone.
+// 0.9 or more, by placement alone and with order.
 var headlineBars = []struct {
 	against, figure string
-	target          float64
+	placed, ordered float64
 }{
-	{"slurm", "jct", -25},
-	{"slurm", "anpr", 15},
-	{"slurm", "makespan", -12},
-	{"strict", "jct", -10},
-	{"strict", "anpr", 6},
-	{"strict", "makespan", 0},
+	{"slurm", "jct", -25, -45},
+	{"slurm", "anpr", 15, 15},
+	{"slurm", "makespan", -12, -12},
+	{"strict", "jct", -10, -30},
+	{"strict", "anpr", 6, 6},
+	{"strict", "makespan", 0, 0},
 }
 
-// headlineOf are the rows that the bars are about.
-var headlineOf = []string{"rule", "rifling trained", "learned"}
+// headlineOf are the rows that the bars are about, and what the bars call them.
+var headlineOf = []struct {
+	row, short string
+	orders     bool
+}{
+	{"rule", "rule", false},
+	{"rifling trained", "rifling", false},
+	{"learned, order", "learned", true},
+}
 
 // grid holds outcomes by setting, row and seed.
 type grid struct {
@@ -113,8 +120,8 @@ func (g grid) perSetting(out io.Writer, law bool) {
 	}
 	fmt.Fprintf(out, "\nspeed model: %s. Change in %% of mean JCT / makespan / ANPR, +- standard error of JCT over %d lists\n", lawName(law), testSeeds)
 	fmt.Fprintf(out, "%-31s %5s |", "setting", "open%")
-	for _, name := range headlineOf {
-		fmt.Fprintf(out, " %-21s %-21s |", name+" : slurm", ": strict")
+	for _, of := range headlineOf {
+		fmt.Fprintf(out, " %-21s %-21s |", of.short+" : slurm", ": strict")
 	}
 	fmt.Fprintln(out, " makespan bound : slurm, strict")
 	for _, i := range picked {
@@ -123,9 +130,9 @@ func (g grid) perSetting(out io.Writer, law bool) {
 			open += 100 * o.open / testSeeds
 		}
 		fmt.Fprintf(out, "%-31s %5.0f |", g.settings[i], open)
-		for _, name := range headlineOf {
+		for _, of := range headlineOf {
 			for _, base := range []string{"slurm", "strict"} {
-				fmt.Fprintf(out, " %s", g.three(i, g.row(base), g.row(name)))
+				fmt.Fprintf(out, " %s", g.three(i, g.row(base), g.row(of.row)))
 			}
 			fmt.Fprint(out, " |")
 		}
@@ -186,8 +193,8 @@ func (g grid) summary(out io.Writer, law bool) {
 	if law {
 		suffix = "/law"
 	}
-	for _, name := range headlineOf {
-		g.bars(out, picked, name, suffix)
+	for _, of := range headlineOf {
+		g.bars(out, picked, g.row(of.row), "headline"+suffix+"/"+of.short, of.orders)
 	}
 }
 
@@ -211,19 +218,19 @@ func (g grid) changes(settings []int, from, to int) string {
 	return s
 }
 
-func (g grid) bars(out io.Writer, picked []int, name, suffix string) {
-	k := g.row(name)
-	short := name
-	if name == "rifling trained" {
-		short = "rifling"
-	}
+// bars prints the bars of row k.
+func (g grid) bars(out io.Writer, picked []int, k int, name string, orders bool) {
 	for _, b := range headlineBars {
-		m, se := g.change(picked, g.row(b.against), k, b.figure)
-		ok := m <= b.target
-		if b.figure == "anpr" {
-			ok = m >= b.target
+		target := b.placed
+		if orders {
+			target = b.ordered
 		}
-		fmt.Fprintf(out, "bar: headline%s/%s-%s-%s value=%.1f%%+-%.1f target=%+.0f%% %s\n", suffix, short, b.against, b.figure, m, se, b.target, verdict(ok))
+		m, se := g.change(picked, g.row(b.against), k, b.figure)
+		ok := m <= target
+		if b.figure == "anpr" {
+			ok = m >= target
+		}
+		fmt.Fprintf(out, "bar: %s-%s-%s value=%.1f%%+-%.1f target=%+.0f%% %s\n", name, b.against, b.figure, m, se, target, verdict(ok))
 	}
 	worse := 0
 	for _, i := range picked {
@@ -235,5 +242,5 @@ func (g grid) bars(out io.Writer, picked []int, name, suffix string) {
 			worse++
 		}
 	}
-	fmt.Fprintf(out, "bar: headline%s/%s-worse value=%d target=0 %s\n", suffix, short, worse, verdict(worse == 0))
+	fmt.Fprintf(out, "bar: %s-worse value=%d target=0 %s\n", name, worse, verdict(worse == 0))
 }

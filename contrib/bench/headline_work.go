@@ -4,11 +4,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
 	"rifling/contrib/workload"
 	"rifling/sim"
+	"rifling/sim/run"
+	"rifling/slurm"
 )
 
 // setting is one cluster with one kind of work.
@@ -64,9 +67,46 @@ type list struct {
 	makespan float64 // seconds, below which no policy can come
 }
 
+// pastLists is how many lists a site ran before the one that is shown.
+const pastLists = 2
+
+// pastOf is what accounting knows of the site of a list: the same users and
+// their work ran other lists before, under Slurm alone.
+func (s setting) pastOf(ctx context.Context, site uint64, before time.Time) ([]slurm.PastJob, error) {
+	var out []slurm.PastJob
+	for n := range uint64(pastLists) {
+		l, err := s.listOf(site, firstPast+site*pastLists+n)
+		if err != nil {
+			return nil, err
+		}
+		cfg := run.Default(s.spec())
+		begin := before.Add(-time.Duration(pastLists-n) * 7 * 24 * time.Hour)
+		_, err = run.Run(ctx, cfg, run.List(l.jobs), func(r *sim.Result) {
+			p := slurm.PastJob{
+				ID: slurm.JobID(1_000_000*(n+1)) + slurm.JobID(r.Seq), Name: r.Name, User: r.User, Account: r.Account,
+				Submit: begin.Add(r.Submit), Eligible: begin.Add(r.Submit), Start: begin.Add(r.Start), End: begin.Add(r.End),
+				Elapsed: r.End - r.Start, TimeLimit: r.Limit, GPUs: r.GPUs, GPUType: "t4", NodeCount: len(r.Alloc),
+				State: slurm.State{Base: "COMPLETED"}, GPUUtil: -1, GPUMemory: -1,
+			}
+			if r.Outcome != sim.Completed {
+				p.State.Base = "TIMEOUT"
+			}
+			out = append(out, p)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // jobsOf makes the list of a seed: about a dozen rounds of the cluster.
-func (s setting) jobsOf(seed uint64) (list, error) {
+func (s setting) jobsOf(seed uint64) (list, error) { return s.listOf(seed, seed) }
+
+// listOf makes one of the lists of a site.
+func (s setting) listOf(site, seed uint64) (list, error) {
 	o := mixes[s.mix]
+	o.Site = site
 	o.Jobs, o.Nodes, o.GPUsPerNode, o.Load, o.MaxNodes = perGPU[s.mix]*s.nodes*s.gpus, s.nodes, s.gpus, cmp.Or(s.load, 1), 2
 	o.NICBytesPerSecond = s.nic * 1e9 / 8
 	o.GPUType = "t4"

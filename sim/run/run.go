@@ -46,6 +46,9 @@ type Config struct {
 	// Blind leaves the counters out: nothing is known of jobs but accounting.
 	Blind bool
 	Log   *slog.Logger // nil: none
+	// Past is what accounting tells of runs before the simulation: run times are
+	// learned from it, as the daemon learns from sacct.
+	Past []slurm.PastJob
 	// Recorder keeps the history as the daemon's does; nil: none is kept.
 	Recorder cycle.Recorder
 	// Watch is told of each cycle; an error ends the simulation. May be nil.
@@ -152,8 +155,10 @@ func newRunner(cfg Config, source sim.Source, sink sim.Sink) (*runner, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	book := profile.NewBook(cfg.Profile)
+	book.LearnPast(cfg.Past)
 	r.loop = &cycle.Loop{
-		Cluster: r.cluster, Recorder: r.memory, Policy: cfg.Policy, Book: profile.NewBook(cfg.Profile),
+		Cluster: r.cluster, Recorder: r.memory, Policy: cfg.Policy, Book: book,
 		Mode: cfg.Mode, Limits: cfg.Limits, Seed: cfg.Seed, Tau: cfg.Tau, Log: log,
 		// How long a cycle takes on this machine must not get into results.
 		Clock: func() time.Time { return cfg.Zero },
