@@ -170,3 +170,22 @@ func TestLearnedOrderSettles(t *testing.T) {
 		}
 	}
 }
+
+func TestModelForObjective(t *testing.T) {
+	weight := func(m Model, name string) float64 { return m.Order.Layers[0].W[slices.Index(OrderInputs, name)] }
+	short, long := ModelFor(DefaultObjective()), ModelFor(Objective{Makespan: 1})
+	for name, m := range map[string]Model{"mean completion time": short, "makespan": long} {
+		if err := m.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if weight(short, "log_run_mean") >= 0 || weight(short, "log_gpus") >= 0 {
+		t.Error("for the mean completion time the least GPU time must come first")
+	}
+	if weight(long, "log_run_mean") <= 0 || weight(long, "log_gpus") <= 0 {
+		t.Error("for the makespan the most GPU time must come first")
+	}
+	if long.Objective != (Objective{Makespan: 1}) {
+		t.Errorf("the objective is %+v", long.Objective)
+	}
+}

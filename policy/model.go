@@ -78,11 +78,30 @@ func PlainModel() Model {
 // least expected GPU time first, aged a little. Its weights follow from theory
 // and are what `rifling train` begins with: docs/design/learned.md.
 func DefaultModel() Model {
-	m := PlainModel()
-	for name, weight := range map[string]float64{"log_run": -0.5, "log_run_mean": -0.5, "log_gpus": -1, "log_age": 0.15} {
-		m.Order.Layers[0].W[slices.Index(OrderInputs, name)] = weight
-	}
+	m := ordering(map[string]float64{"log_run": -0.5, "log_run_mean": -0.5, "log_gpus": -1, "log_age": 0.15})
 	m.Margin = 0.15
+	return m
+}
+
+// ModelFor returns the model to begin with for an objective: DefaultModel, or,
+// where makespan weighs more than mean completion time, the most GPU time first:
+// what is long and wide must not be left for the end (Graham, Bounds on
+// multiprocessing timing anomalies, 1969).
+func ModelFor(o Objective) Model {
+	m := DefaultModel()
+	if o.Makespan > o.MeanJCT {
+		m = ordering(map[string]float64{"log_run_mean": 1, "log_gpus": 1, "log_age": 0.15})
+	}
+	m.Objective = o
+	return m
+}
+
+// ordering is the rule's place with a linear order of these weights.
+func ordering(weights map[string]float64) Model {
+	m := PlainModel()
+	for name, w := range weights {
+		m.Order.Layers[0].W[slices.Index(OrderInputs, name)] = w
+	}
 	return m
 }
 

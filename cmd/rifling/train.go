@@ -156,7 +156,7 @@ type beginning struct {
 
 // start is the model that the search begins with.
 func (c *trainCall) start() (beginning, error) {
-	b := beginning{model: policy.DefaultModel()}
+	b := beginning{model: policy.ModelFor(c.goal)}
 	if c.parent != "" {
 		f, v, err := readPolicyFile(c.parent)
 		if err != nil {

@@ -41,6 +41,7 @@ type row struct {
 	slack    int // limits.slack-nodes
 	wait     time.Duration
 	offset   int64 // limits.max-offset; 0: as shipped
+	span     bool  // the site's objective is makespan
 	past     bool  // accounting tells of the site's runs before the list
 }
 
@@ -63,6 +64,7 @@ var headlineRows = []row{
 	{name: "learned", policy: "learned", counters: true, wait: unbounded},
 	{name: "learned, past", policy: "learned", counters: true, wait: unbounded, past: true},
 	{name: "learned, order", policy: "learned", counters: true, wait: unbounded, past: true, offset: anyOffset},
+	{name: "learned, span", policy: "learned", counters: true, wait: unbounded, past: true, offset: anyOffset, span: true},
 }
 
 // figures are one simulation's.
@@ -210,7 +212,12 @@ func rowRuns(ctx context.Context, i, k int, s setting, r row) ([]outcome, error)
 }
 
 func (r row) make() (policy.Policy, error) {
-	return policy.New(r.policy, policy.Options{Agent: agent.DefaultParams(), FCFS: r.order})
+	o := policy.Options{Agent: agent.DefaultParams(), FCFS: r.order}
+	if r.span {
+		m := policy.ModelFor(policy.Objective{Makespan: 1})
+		o.Model = &m
+	}
+	return policy.New(r.policy, o)
 }
 
 // simulate runs one list under one policy.

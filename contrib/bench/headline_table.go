@@ -196,6 +196,7 @@ func (g grid) summary(out io.Writer, law bool) {
 	for _, of := range headlineOf {
 		g.bars(out, picked, g.row(of.row), "headline"+suffix+"/"+of.short, of.orders)
 	}
+	g.spanBar(out, law, "headline"+suffix)
 }
 
 func (g grid) means(settings []int, k int) (m figures, late int) {
@@ -243,4 +244,24 @@ func (g grid) bars(out io.Writer, picked []int, k int, name string, orders bool)
 		}
 	}
 	fmt.Fprintf(out, "bar: %s-worse value=%d target=0 %s\n", name, worse, verdict(worse == 0))
+}
+
+// spanBar prints how far the row whose objective is makespan comes from
+// strict's towards the lower bound where all jobs are there at once: each
+// list's part of the way, and their mean.
+func (g grid) spanBar(out io.Writer, law bool, name string) {
+	k, strict := g.row("learned, span"), g.row("strict")
+	by := make([]float64, testSeeds)
+	picked := g.choose(func(s setting) bool { return s.law == law && s.counts() && s.load == 0 })
+	for _, i := range picked {
+		for n := range testSeeds {
+			from := g.at[i][strict][n]
+			by[n] += 100 * (from.makespan - g.at[i][k][n].makespan) / (from.makespan - from.bound) / float64(len(picked))
+		}
+	}
+	if len(picked) == 0 {
+		return
+	}
+	m, se := meanSE(by)
+	fmt.Fprintf(out, "bar: %s/span value=%.0f%%+-%.0f target=+50%% %s\n", name, m, se, verdict(m >= 50))
 }
