@@ -53,29 +53,23 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// writeArray writes the job array that does the runs.
-func (c *compareCall) writeArray(cmd *cobra.Command, list []string, p *plan) error {
-	tasks := c.tasks
-	if tasks == 0 {
-		tasks = min(p.runs(), mostTasks)
+// arrayPlace readies the folder of a job array, which must hold no results yet,
+// and returns this program's own file and that folder. Tasks run elsewhere, so
+// the paths in the named flags are made whole.
+func arrayPlace(cmd *cobra.Command, folder string, paths ...string) (self, dir string, err error) {
+	if self, err = os.Executable(); err != nil {
+		return "", "", fmt.Errorf("find this program's own file: %w", err)
 	}
-	tasks = min(tasks, p.runs())
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program's own file: %w", err)
-	}
-	dir, err := filepath.Abs(c.slurmDir)
-	if err != nil {
-		return fmt.Errorf("--slurm: %w", err)
+	if dir, err = filepath.Abs(folder); err != nil {
+		return "", "", fmt.Errorf("--slurm: %w", err)
 	}
 	if old, _ := filepath.Glob(filepath.Join(dir, "part-*.json")); len(old) > 0 {
-		return slurm.WithHint(fmt.Errorf("%s holds results of an earlier array", dir), "give another directory, or remove them")
+		return "", "", slurm.WithHint(fmt.Errorf("%s holds results of an earlier array", dir), "give another directory, or remove them")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--slurm: %w", err)
+		return "", "", fmt.Errorf("--slurm: %w", err)
 	}
-	// Tasks run elsewhere: paths must be whole.
-	for _, name := range []string{"slurm-conf", "config"} {
+	for _, name := range paths {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed || f.Value.String() == "" {
 			continue
@@ -85,8 +79,22 @@ func (c *compareCall) writeArray(cmd *cobra.Command, list []string, p *plan) err
 			err = f.Value.Set(abs)
 		}
 		if err != nil {
-			return fmt.Errorf("--%s: %w", name, err)
+			return "", "", fmt.Errorf("--%s: %w", name, err)
 		}
+	}
+	return self, dir, nil
+}
+
+// writeArray writes the job array that does the runs.
+func (c *compareCall) writeArray(cmd *cobra.Command, list []string, p *plan) error {
+	tasks := c.tasks
+	if tasks == 0 {
+		tasks = min(p.runs(), mostTasks)
+	}
+	tasks = min(tasks, p.runs())
+	self, dir, err := arrayPlace(cmd, c.slurmDir, "slurm-conf", "config")
+	if err != nil {
+		return err
 	}
 	words := append([]string{quote(self), "compare"}, flagWords(cmd, []string{"loads", "slurm", "tasks", "json", "csv", "no-plot", "svg", "workers"})...)
 	if len(c.loads) > 0 {

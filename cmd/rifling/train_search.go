@@ -177,33 +177,9 @@ func writeWhole(name string, v any) error {
 
 // writeArray writes the job array: each task is a search with a seed of its own.
 func (c *trainCall) writeArray(cmd *cobra.Command, list []string) error {
-	self, err := os.Executable()
+	self, dir, err := arrayPlace(cmd, c.slurmDir, "slurm-conf", "config", "database", "parent")
 	if err != nil {
-		return fmt.Errorf("find this program's own file: %w", err)
-	}
-	dir, err := filepath.Abs(c.slurmDir)
-	if err != nil {
-		return fmt.Errorf("--slurm: %w", err)
-	}
-	if old, _ := filepath.Glob(filepath.Join(dir, "part-*.json")); len(old) > 0 {
-		return slurm.WithHint(fmt.Errorf("%s holds results of an earlier array", dir), "give another directory, or remove them")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--slurm: %w", err)
-	}
-	// Tasks run elsewhere: paths must be whole.
-	for _, name := range []string{"slurm-conf", "config", "database", "parent"} {
-		f := cmd.Flags().Lookup(name)
-		if f == nil || !f.Changed || f.Value.String() == "" {
-			continue
-		}
-		abs, err := filepath.Abs(f.Value.String())
-		if err == nil {
-			err = f.Value.Set(abs)
-		}
-		if err != nil {
-			return fmt.Errorf("--%s: %w", name, err)
-		}
+		return err
 	}
 	words := append([]string{quote(self), "train"}, flagWords(cmd, []string{"slurm", "tasks", "out", "resume", "workers", "search-seed"})...)
 	for _, path := range list {
