@@ -137,7 +137,9 @@ func (s *stage) click(selector string) {
 	s.t.Helper()
 	// The page is new when the old one's mark is gone.
 	if err := s.tab.Do(chromedp.Evaluate(`document.body.dataset.old = "1"`, nil), chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible),
-		chromedp.WaitReady(`body:not([data-old])`, chromedp.ByQuery)); err != nil {
+		chromedp.WaitReady(`body:not([data-old])`, chromedp.ByQuery),
+		// The body is there before the rest of a long page is.
+		chromedp.Poll(`document.readyState === "complete"`, nil)); err != nil {
 		s.t.Fatal(selector, err)
 	}
 }
