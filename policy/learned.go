@@ -30,14 +30,9 @@ func (l *Learned) Decide(in Input) Plan {
 	jobs := queue(in, false)
 	r := l.rank(b, jobs)
 	p := b.decide("learned", r.order, func(b *board, j *slurm.Job, d *Decision) map[string]int {
-		f, ok := b.fit(j)
-		if !ok {
-			d.Reason = notModelled
-			return nil
-		}
-		if severalTasks(j) {
-			d.Reason = severalTasksWait
-			return f.slurmFit(f.all)
+		f, taken := b.choosable(j, d)
+		if f == nil {
+			return taken
 		}
 		return l.place(f, in.Profiles[j.ID], d)
 	})

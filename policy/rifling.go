@@ -37,14 +37,9 @@ type Rifling struct {
 // an empty table and no exploring the plan is the rule's.
 func (r *Rifling) Decide(in Input) Plan {
 	p := decide("rifling", in, r.FCFS, func(b *board, j *slurm.Job, d *Decision) map[string]int {
-		f, ok := b.fit(j)
-		if !ok {
-			d.Reason = notModelled
-			return nil
-		}
-		if severalTasks(j) {
-			d.Reason = severalTasksWait
-			return f.slurmFit(f.all)
+		f, taken := b.choosable(j, d)
+		if f == nil {
+			return taken
 		}
 		return r.choose(f, in.Profiles[j.ID], d)
 	})
@@ -52,6 +47,22 @@ func (r *Rifling) Decide(in Input) Plan {
 		orderFCFS(&p, in)
 	}
 	return p
+}
+
+// choosable returns the fit of a job whose nodes may be chosen. Of any other it
+// is nil; the decision then says why Slurm alone decides, and taken is what the
+// job is expected to take.
+func (b *board) choosable(j *slurm.Job, d *Decision) (f *fit, taken map[string]int) {
+	f, ok := b.fit(j)
+	if !ok {
+		d.Reason = notModelled
+		return nil, nil
+	}
+	if severalTasks(j) {
+		d.Reason = severalTasksWait
+		return nil, f.slurmFit(f.all)
+	}
+	return f, nil
 }
 
 const severalTasksWait = "several tasks of this array are pending, and one node list would bind them all"

@@ -132,14 +132,9 @@ func RulePrior(f Features, a Action) float64 { return DefaultRule().Value(f, a) 
 // Decide takes the action of the highest value, the first of equals.
 func (r Rule) Decide(in Input) Plan {
 	return decide("rule", in, false, func(b *board, j *slurm.Job, d *Decision) map[string]int {
-		f, ok := b.fit(j)
-		if !ok {
-			d.Reason = notModelled
-			return nil
-		}
-		if severalTasks(j) {
-			d.Reason = severalTasksWait
-			return f.slurmFit(f.all)
+		f, taken := b.choosable(j, d)
+		if f == nil {
+			return taken
 		}
 		p := in.Profiles[j.ID]
 		offers := f.offers(!waitedOut(j, in))

@@ -82,8 +82,12 @@ func (s *search) impossibleJobs(ctx context.Context) (map[slurm.JobID]bool, erro
 	return out, nil
 }
 
-// alive lets a loop narrow the queue, and looks after each of its cycles.
-func (s *search) alive(ctx context.Context, hits map[slurm.JobID]found) error {
+// trial is a loop over the jobs that were hit, with a folder of its own; before
+// are the jobs that were impossible without it.
+type trial func(ctx context.Context, hits map[slurm.JobID]found, dir string, before map[slurm.JobID]bool) error
+
+// try runs a trial, where any job was hit.
+func (s *search) try(ctx context.Context, hits map[slurm.JobID]found, run trial) error {
 	if len(hits) == 0 {
 		return nil
 	}
@@ -96,6 +100,11 @@ func (s *search) alive(ctx context.Context, hits map[slurm.JobID]found) error {
 	if err != nil {
 		return err
 	}
+	return run(ctx, hits, dir, before)
+}
+
+// alive lets a loop narrow the queue, and looks after each of its cycles.
+func (s *search) alive(ctx context.Context, hits map[slurm.JobID]found, dir string, before map[slurm.JobID]bool) error {
 	l, st, err := s.loop(ctx, s.client, hits, dir)
 	if err != nil {
 		return err
@@ -150,19 +159,7 @@ func (d *dying) Update(ctx context.Context, u slurm.Update) error {
 
 // killed lets a loop narrow the queue and die with its last write, waits until
 // slurmctld has looked at the jobs, and calls what the watchdog's timer calls.
-func (s *search) killed(ctx context.Context, hits map[slurm.JobID]found) error {
-	if len(hits) == 0 {
-		return nil
-	}
-	dir, err := os.MkdirTemp("", "stranded-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // in the system's folder for such
-	before, err := s.impossibleJobs(ctx)
-	if err != nil {
-		return err
-	}
+func (s *search) killed(ctx context.Context, hits map[slurm.JobID]found, dir string, before map[slurm.JobID]bool) error {
 	if err := s.dieAt(ctx, hits, dir, len(hits)); err != nil {
 		return err
 	}

@@ -45,10 +45,10 @@ func (s *search) batch(ctx context.Context, requests [][]string, g *generator) e
 			s.tally.stranded = append(s.tally.stranded, h)
 		}
 	}
-	if err := s.alive(ctx, hits); err != nil {
+	if err := s.try(ctx, hits, s.alive); err != nil {
 		return err
 	}
-	if err := s.killed(ctx, hits); err != nil {
+	if err := s.try(ctx, hits, s.killed); err != nil {
 		return err
 	}
 	return s.clear(ctx)
